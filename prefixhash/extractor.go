@@ -46,8 +46,8 @@ const (
 // comparator or extractor it is the caller's promise, as it is in RocksDB.
 type Extractor struct {
 	// The three built-in extractors are one: keys shorter than least are outside
-	// the domain, others have a prefix of at most most bytes. A custom extractor's
-	// least is beyond every length, so that the fast path needs no other test.
+	// the domain, others have a prefix of at most most bytes. A key of most bytes
+	// or more needs no other test; a custom extractor's most is beyond every key.
 	least, most int
 	custom      func(key []byte) int
 	name        string
@@ -75,7 +75,7 @@ func Noop() *Extractor { return &Extractor{most: math.MaxInt, name: noopName} }
 // use. The name is stored in OPTIONS files and table properties. A length
 // beyond the key's counts as the whole key, any negative one as -1.
 func Custom(name string, prefixLen func(key []byte) int) *Extractor {
-	return &Extractor{least: math.MaxInt, custom: prefixLen, name: name}
+	return &Extractor{most: math.MaxInt, custom: prefixLen, name: name}
 }
 
 // Parse builds an extractor from its text in an OPTIONS file, a table property
@@ -137,19 +137,25 @@ func (e *Extractor) Name() string {
 func (e *Extractor) String() string { return e.Name() }
 
 // PrefixLen is the length of key's prefix in bytes, or -1 when key is outside
-// the domain or e is nil. The built-in extractors are inlined into the caller.
+// the domain or e is nil. Fixed and Capped are inlined into the caller for keys
+// that are not shorter than the prefix.
 func (e *Extractor) PrefixLen(key []byte) int {
-	if e == nil || len(key) < e.least {
-		return e.slowPrefixLen(key)
+	if e != nil && len(key) >= e.most {
+		return e.most
 	}
-	return min(len(key), e.most)
+	return e.slowPrefixLen(key)
 }
 
 func (e *Extractor) slowPrefixLen(key []byte) int {
-	if e == nil || e.custom == nil {
+	switch {
+	case e == nil:
+		return -1
+	case e.custom != nil:
+		return max(-1, min(e.custom(key), len(key)))
+	case len(key) < e.least:
 		return -1
 	}
-	return max(-1, min(e.custom(key), len(key)))
+	return min(len(key), e.most)
 }
 
 // Prefix is key's prefix, borrowed from key; ok is false outside the domain.
