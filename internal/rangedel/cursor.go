@@ -1,0 +1,76 @@
+package rangedel
+
+// Cursor answers Cover for keys that come roughly in order, in either direction:
+// it remembers the fragment or gap of the last answer, so that most answers cost
+// two comparisons and no search. The zero Cursor is over an empty list. Not safe
+// for concurrent use.
+type Cursor struct {
+	list *List
+	// [lo, hi) is the span that the last search found: a fragment, or a gap if
+	// frag is nil. A nil bound is open.
+	lo, hi []byte
+	frag   *Fragment
+	known  bool
+}
+
+// Reset puts c over l, which may be nil.
+func (c *Cursor) Reset(l *List) { *c = Cursor{list: l} }
+
+// Empty reports whether there is nothing that could cover a key.
+func (c *Cursor) Empty() bool { return c.list == nil }
+
+// Cover is List.Cover.
+func (c *Cursor) Cover(userKey []byte, seq uint64) uint64 {
+	if c.list == nil {
+		return 0
+	}
+	if !c.known || !c.holds(userKey) {
+		c.search(userKey)
+	}
+	if c.frag == nil {
+		return 0
+	}
+	return c.frag.Newest(seq)
+}
+
+// Span returns the bounds of the fragment that the last Cover answered from;
+// ok is false if it answered from a gap. An end of nil stands for an inclusive
+// end, past which the caller cannot seek by key alone.
+func (c *Cursor) Span() (start, end []byte, ok bool) {
+	if c.frag == nil {
+		return nil, nil, false
+	}
+	return c.lo, c.hi, true
+}
+
+func (c *Cursor) holds(userKey []byte) bool {
+	order := c.list.order
+	return (c.lo == nil || order.Compare(c.lo, userKey) <= 0) &&
+		(c.hi == nil || order.Compare(userKey, c.hi) < 0)
+}
+
+func (c *Cursor) search(userKey []byte) {
+	l := c.list
+	i := l.seek(userKey)
+	c.known = true
+	if i >= 0 {
+		c.frag = &l.frags[i]
+		c.lo, c.hi = c.frag.Start, c.frag.End
+		// What lies past an inclusive end is no fragment: remember nothing.
+		if l.EndInclusive(i) {
+			c.hi, c.known = nil, false
+		}
+		return
+	}
+	i = -1 - i
+	c.frag, c.lo, c.hi = nil, nil, nil
+	if i > 0 {
+		c.lo = l.frags[i-1].End
+		if l.EndInclusive(i - 1) {
+			c.known = false
+		}
+	}
+	if i < len(l.frags) {
+		c.hi = l.frags[i].Start
+	}
+}
