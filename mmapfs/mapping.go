@@ -87,7 +87,10 @@ func mapFile(f *os.File, name string, size int64, o MapOptions) (*Mapping, error
 		return m, nil
 	}
 	if o.Memory == MemoryResident {
-		return m, m.loadResident(f, size, o.Placement)
+		if err := m.loadResident(f, size, o.Placement); err != nil {
+			return nil, err
+		}
+		return m, nil
 	}
 	if m.mapped, err = mmap.MapRegion(f, int(size), mmap.RDONLY, 0, 0); err != nil {
 		return nil, &fs.PathError{Op: "mmap", Path: name, Err: err}

@@ -138,11 +138,7 @@ func (o *osFile) Preallocate(off, n int64) error {
 }
 
 func (o *osFile) Map(size int64, mo MapOptions) (*Mapping, error) {
-	m, err := mapFile(o.File, o.Name(), size, mo)
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return mapFile(o.File, o.Name(), size, mo)
 }
 
 func (o *osFile) MapWrite(off, n int64) (*WriteMapping, error) {

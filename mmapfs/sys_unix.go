@@ -10,7 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var errNotDir error = unix.ENOTDIR
+var (
+	errNotDir error = unix.ENOTDIR
+	errIsDir  error = unix.EISDIR
+)
 
 func isNoSpace(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 

@@ -9,7 +9,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-var errNotDir error = syscall.ENOTDIR
+var (
+	errNotDir error = syscall.ENOTDIR
+	errIsDir  error = syscall.EISDIR
+)
 
 func isNoSpace(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
