@@ -1,0 +1,459 @@
+// Package memtable holds the mutable sorted structures that a column family
+// writes to before its entries reach a table file, one a file:
+//
+//	skiplist.go      one skip list over all entries; concurrent inserts
+//	hashskiplist.go  an array of small skip lists, one a prefix bucket (prefix_hash)
+//	hashlinklist.go  an array of linked lists that grow into skip lists (hash_linkedlist)
+//	vector.go        an unsorted log that is sorted when it is read in order (vector)
+//
+// Entries lie in an off-heap arena as nodes: a tower of 4-byte links, then the
+// user key, the trailer and the value side by side (memory_unsafe.go). A hash
+// memtable's bucket is the head tower itself, so that a Get that hits costs two
+// dependent cache misses: the bucket and the node.
+//
+// # Who may touch it
+//
+//	M1 A node is written in full before the link that publishes it is stored, and
+//	   only its links change afterwards.
+//	M2 Entries are never removed; a link, once set, only ever moves to a node that
+//	   sorts before its old target (a new entry in between).
+//	M3 In every list, entries are in internal key order, and no two are equal.
+//	M4 In a hash memtable all entries of a prefix are in one bucket; keys outside
+//	   the extractor's domain are in a list of their own.
+//	M5 The chain of older links, from newest, meets every entry of a hash or vector
+//	   memtable, in reverse order of insertion.
+//
+// Readers take no lock and are never blocked. Add may be called by one goroutine
+// at a time, or by several where ConcurrentAdd says so, beside any number of
+// readers.
+//
+// # Total order over hash memtables
+//
+// RocksDB copies a hash memtable into a new skip list for each iterator in total
+// order. Here iterators share sorted runs of links (runs.go): a new iterator
+// sorts only what was inserted since the last one, and runs merge geometrically.
+//
+// Fact sheet: plain-table, section 12.
+package memtable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/prefixhash"
+)
+
+// Errors of Add. After any of them nothing was inserted.
+var (
+	// ErrFull means that the arena has no room for the entry.
+	ErrFull = errors.New("memtable: arena is full")
+	// ErrDuplicate means that an entry of the same user key and trailer exists.
+	ErrDuplicate = errors.New("memtable: duplicate internal key")
+	// ErrTooLarge means that the key is not below 256 MiB, or that key and value
+	// together come too close to 4 GiB.
+	ErrTooLarge = errors.New("memtable: entry is too large")
+)
+
+// Kind is a memtable structure.
+type Kind int
+
+const (
+	SkipList     Kind = iota // RocksDB: SkipListFactory
+	HashSkipList             // RocksDB: HashSkipListRepFactory
+	HashLinkList             // RocksDB: HashLinkListRepFactory
+	Vector                   // RocksDB: VectorRepFactory
+)
+
+// String is the name of RocksDB's factory, as an OPTIONS file stores it.
+func (k Kind) String() string {
+	switch k {
+	case SkipList:
+		return "SkipListFactory"
+	case HashSkipList:
+		return "HashSkipListRepFactory"
+	case HashLinkList:
+		return "HashLinkListRepFactory"
+	case Vector:
+		return "VectorRepFactory"
+	}
+	return fmt.Sprintf("Kind(%d)", int(k))
+}
+
+const (
+	// EntryOverhead is the most that one entry may take in the arena on top of its
+	// key and value, in bytes: a tower of the greatest height, lengths, trailer and
+	// rounding, and the head tower of a list that it turns into a skip list. A
+	// usual entry takes 24 to 40.
+	EntryOverhead = 128
+	// MaxReserve is the largest arena in bytes: what 4-byte links reach, less the
+	// numbers that hash linked lists use as counts, and what an arena rounds up to.
+	MaxReserve = (int64(math.MaxUint32)-maxThreshold)*linkUnit - 4<<20
+
+	maxHeight    = 12
+	maxBuckets   = 1 << 27
+	maxThreshold = 1 << 20
+	minReserve   = 64 << 10
+)
+
+// Options describe a memtable. Zero fields take RocksDB's defaults.
+type Options struct {
+	Order keys.Order
+	// Extractor finds prefixes; Add and Get are given prefix lengths and hashes
+	// that it made. Without one, the hash kinds are skip lists, as in RocksDB.
+	Extractor *prefixhash.Extractor
+	Kind      Kind
+	// BucketCount is the number of buckets of the hash kinds: zero means 1,000,000
+	// for HashSkipList (16 bytes each at height 4) and 50,000 for HashLinkList (8
+	// bytes each). It is lowered so that the buckets take at most a quarter of
+	// Reserve. RocksDB: bucket_count.
+	BucketCount int
+	// SkipListHeight is the greatest height of a tower: zero means 12 for SkipList
+	// and 4 for the hash kinds; at most 12. RocksDB: skiplist_height.
+	SkipListHeight int
+	// BranchingFactor is how many times fewer nodes each level has: zero means 4;
+	// at least 2. RocksDB: branching_factor.
+	BranchingFactor int
+	// Threshold is how many entries a HashLinkList bucket holds as a list: zero
+	// means 256; at least 3, at most 2^20. RocksDB: threshold.
+	Threshold int
+	// Reserve is the size of the arena in bytes: zero means 64 MiB, at least
+	// 64 KiB, at most MaxReserve. It is address space; memory is taken as it is used.
+	Reserve int64
+	// Arena says where the arena's memory comes from.
+	Arena mmapfs.ArenaOptions
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Kind < SkipList || o.Kind > Vector {
+		return o, fmt.Errorf("memtable: unknown kind %d", int(o.Kind))
+	}
+	if (o.Kind == HashSkipList || o.Kind == HashLinkList) && o.Extractor == nil {
+		o.Kind = SkipList
+	}
+	if o.SkipListHeight <= 0 {
+		o.SkipListHeight = 4
+		if o.Kind == SkipList {
+			o.SkipListHeight = maxHeight
+		}
+	}
+	o.SkipListHeight = min(o.SkipListHeight, maxHeight)
+	if o.BranchingFactor <= 0 {
+		o.BranchingFactor = 4
+	}
+	o.BranchingFactor = max(o.BranchingFactor, 2)
+	if o.Threshold <= 0 {
+		o.Threshold = 256
+	}
+	o.Threshold = min(max(o.Threshold, 3), maxThreshold)
+	if o.Reserve <= 0 {
+		o.Reserve = 64 << 20
+	}
+	if o.Reserve > MaxReserve {
+		return o, fmt.Errorf("memtable: arena of %d bytes; at most %d can be addressed", o.Reserve, MaxReserve)
+	}
+	o.Reserve = max(o.Reserve, minReserve)
+	if o.BucketCount <= 0 {
+		o.BucketCount = 1_000_000
+		if o.Kind == HashLinkList {
+			o.BucketCount = 50_000
+		}
+	}
+	bucketLen := int64(linkUnit)
+	if o.Kind == HashSkipList {
+		bucketLen = int64(skipBucketLen(o.SkipListHeight))
+	}
+	o.BucketCount = int(min(int64(o.BucketCount), o.Reserve/4/bucketLen, maxBuckets))
+	if o.Arena.Name == "" {
+		o.Arena.Name = "memtable"
+	}
+	return o, nil
+}
+
+// MemTable is one memtable. See the package comment for who may call what at once.
+type MemTable struct {
+	// Fixed by New.
+	*memory
+	order      keys.Order
+	bytewise   bool
+	kind       Kind
+	extractor  *prefixhash.Extractor
+	height     int // greatest tower of a bucket's list
+	thresholds [maxHeight]uint32
+	main       list // all of a SkipList; keys outside the domain of a hash kind
+	buckets    prefixhash.Buckets
+	bucketOff  uint64 // arena offset of the first bucket
+	bucketLen  uint64
+	threshold  uint32
+
+	runs runs // sorted runs of the kinds that have no total order of their own
+
+	// newest is the link of the newest entry in its low half and the number of
+	// entries in its high half, so that both are published by one store. Hash and
+	// vector kinds only.
+	newest  atomic.Uint64
+	maxSeq  atomic.Uint64 // vector only
+	_       [48]byte      // readers of the fields above do not share a line with the counters
+	entries atomic.Int64  // skip list only
+	deletes atomic.Int64
+	data    atomic.Int64
+}
+
+// New makes an empty memtable. It must be freed.
+func New(o Options) (*MemTable, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	mem, err := newMappedMemory(o.Reserve, o.Arena)
+	if err != nil {
+		return nil, fmt.Errorf("memtable: %w", err)
+	}
+	m, err := newMemTable(o, mem)
+	if err != nil {
+		mem.release()
+	}
+	return m, err
+}
+
+// newMemTable takes options with defaults applied, and mem over.
+func newMemTable(o Options, mem *memory) (*MemTable, error) {
+	m := &MemTable{
+		memory:    mem,
+		order:     o.Order,
+		bytewise:  o.Order.Bytewise(),
+		kind:      o.Kind,
+		extractor: o.Extractor,
+		height:    o.SkipListHeight,
+		threshold: uint32(o.Threshold),
+	}
+	share := uint64(1) << 32
+	for i := range m.thresholds {
+		share /= uint64(o.BranchingFactor)
+		m.thresholds[i] = uint32(share)
+	}
+	m.main.height = maxHeight
+	if o.Kind == SkipList {
+		m.main.height = o.SkipListHeight
+	}
+	var ok bool
+	if m.main.head, ok = m.newTower(m.main.height); !ok {
+		return nil, ErrFull
+	}
+	switch o.Kind {
+	case HashSkipList:
+		m.bucketLen = uint64(skipBucketLen(o.SkipListHeight))
+		ok = m.newBuckets(o.BucketCount)
+	case HashLinkList:
+		m.bucketLen = linkUnit
+		ok = m.newBuckets(o.BucketCount)
+	}
+	if !ok {
+		return nil, ErrFull
+	}
+	return m, nil
+}
+
+// newBuckets allocates the bucket array, aligned to its buckets where those
+// divide a cache line, so that none lies across two.
+func (m *MemTable) newBuckets(count int) bool {
+	const line = 64
+	size := uint64(count)*m.bucketLen + line
+	off, ok := m.alloc(uint32((size + linkUnit - 1) &^ (linkUnit - 1)))
+	if !ok {
+		return false
+	}
+	m.bucketOff = (off + line - 1) &^ (line - 1)
+	m.buckets = prefixhash.NewBuckets(uint32(count))
+	return true
+}
+
+// Add inserts an entry; key and value are copied. prefixLen and hash are those of
+// a keys.Lookup of userKey, made by the memtable's extractor. Errors: ErrFull,
+// ErrDuplicate, ErrTooLarge; after an error nothing was inserted. An entry is
+// visible to readers that start after Add returned. No allocation, no lock.
+func (m *MemTable) Add(userKey []byte, trailer uint64, value []byte, prefixLen int, hash uint32) error {
+	if !nodeFits(userKey, value) {
+		return ErrTooLarge
+	}
+	var err error
+	switch {
+	case m.kind == SkipList:
+		if err = m.insertConcurrent(m.main, userKey, trailer, value); err == nil {
+			m.entries.Add(1)
+		}
+	case m.kind == Vector:
+		err = m.appendVector(userKey, trailer, value)
+	case prefixLen < 0:
+		err = m.insert(m.main, userKey, trailer, value)
+	case m.kind == HashSkipList:
+		err = m.insert(m.skipBucket(hash), userKey, trailer, value)
+	default:
+		err = m.insertLinkBucket(hash, userKey, trailer, value)
+	}
+	if err != nil {
+		return err
+	}
+	m.data.Add(int64(len(userKey) + len(value)))
+	switch keys.KindOf(trailer) {
+	case keys.KindDelete, keys.KindSingleDelete, keys.KindDeleteWithTimestamp:
+		m.deletes.Add(1)
+	}
+	return nil
+}
+
+// publishNewest makes n the head of the chain of older links (M5) and counts it.
+// old is what newest held when n was written.
+func (m *MemTable) publishNewest(n node, old uint64) {
+	m.newest.Store((old>>32+1)<<32 | uint64(m.link(n)))
+}
+
+// ConcurrentAdd reports whether several goroutines may call Add at once.
+func (m *MemTable) ConcurrentAdd() bool { return m.kind == SkipList }
+
+// Kind is the structure in use, which differs from Options.Kind when a hash kind
+// was asked for without an extractor.
+func (m *MemTable) Kind() Kind { return m.kind }
+
+// listOf is the list that holds every entry of a key; not for Vector.
+func (m *MemTable) listOf(prefixLen int, hash uint32) list {
+	switch {
+	case m.kind == SkipList || prefixLen < 0:
+		return m.main
+	case m.kind == HashSkipList:
+		return m.skipBucket(hash)
+	}
+	return m.linkBucket(hash)
+}
+
+// Get finds the newest entry of look.UserKey whose sequence number is at most
+// look.Seq. Deletes and merge operands are results like any other; look again
+// with a smaller Seq for what is below. The value is borrowed: valid until Free.
+// Safe for concurrent use; no lock. No allocation, except that a Get which finds
+// many unsorted entries in a Vector sorts them first.
+func (m *MemTable) Get(look *keys.Lookup) (value []byte, trailer uint64, ok bool) {
+	if m.kind == Vector {
+		return m.getVector(look)
+	}
+	n, equal := m.seekGE(m.listOf(look.PrefixLen, look.Hash), look.UserKey, look.Trailer())
+	if !equal {
+		return nil, 0, false
+	}
+	return n.value(), n.trailer(), true
+}
+
+// Touch loads the bucket that a Get of look starts from, so that the misses of a
+// batch overlap. The result means nothing, but must be used, lest the compiler
+// drop the load.
+func (m *MemTable) Touch(look *keys.Lookup) uint64 {
+	if m.kind == Vector {
+		return 0
+	}
+	return uint64(m.listOf(look.PrefixLen, look.Hash).head.next(0))
+}
+
+// TouchNode loads the first node of the bucket, which Touch should have loaded
+// some time before. The result must be used.
+func (m *MemTable) TouchNode(look *keys.Lookup) uint64 {
+	if m.kind == Vector || m.kind == SkipList {
+		return 0
+	}
+	link := m.listOf(look.PrefixLen, look.Hash).head.next(0)
+	if link == 0 {
+		return 0
+	}
+	n := m.at(link)
+	return uint64(n.keyLen()) + n.trailer()
+}
+
+// compare orders a node and an internal key.
+func (m *MemTable) compare(n node, key []byte, trailer uint64) int {
+	var c int
+	if m.bytewise {
+		c = bytes.Compare(n.key(), key)
+	} else {
+		c = m.order.Compare(n.key(), key)
+	}
+	if c != 0 {
+		return c
+	}
+	switch t := n.trailer(); {
+	case t > trailer:
+		return -1
+	case t < trailer:
+		return 1
+	}
+	return 0
+}
+
+// randomHeight draws a tower height of at most limit.
+func (m *MemTable) randomHeight(limit int) int {
+	h, r := 1, rand.Uint32()
+	for h < limit && r < m.thresholds[h-1] {
+		h++
+	}
+	return h
+}
+
+// MarkImmutable tells that no Add will follow. A Vector is sorted now, once and
+// for all; other kinds need nothing. Safe beside readers.
+func (m *MemTable) MarkImmutable() {
+	if m.kind == Vector {
+		m.acquireRuns().release()
+	}
+}
+
+// NewIterator returns an iterator over all entries in internal key order, which
+// must be closed before Free. It sees at least the entries whose Add returned
+// before its first positioning call, perhaps newer ones, and stays valid while
+// writers go on. Making one is cheap; over hash and vector kinds its first
+// positioning call in total order sorts what was inserted since the last such
+// call of any iterator. Steps take no lock and do not allocate.
+func (m *MemTable) NewIterator() table.Iterator {
+	if m.kind == SkipList {
+		return &listIterator{m: m}
+	}
+	return &hashIterator{m: m}
+}
+
+// Entries is the number of entries, deletes included.
+func (m *MemTable) Entries() int64 {
+	if m.kind == SkipList {
+		return m.entries.Load()
+	}
+	return int64(m.newest.Load() >> 32)
+}
+
+// Deletes is the number of entries that delete one key.
+func (m *MemTable) Deletes() int64 { return m.deletes.Load() }
+
+// DataBytes is the length of all user keys and values.
+func (m *MemTable) DataBytes() int64 { return m.data.Load() }
+
+// UsedBytes is how much of the arena is in use, buckets included.
+func (m *MemTable) UsedBytes() int64 { return m.usedBytes() }
+
+// RunBytes is what the sorted runs of iterators take outside of the arena.
+func (m *MemTable) RunBytes() int64 { return m.runs.bytes.Load() }
+
+// HasRoom reports whether bytes more, as BatchBytes counts them, surely fit.
+func (m *MemTable) HasRoom(bytes int64) bool { return bytes <= m.size-m.usedBytes() }
+
+// BatchBytes is an upper bound of the arena bytes that a batch takes: entries is
+// how many it has, rawBytes the length of their keys and values.
+func BatchBytes(entries int, rawBytes int64) int64 {
+	return int64(entries)*EntryOverhead + rawBytes
+}
+
+// Free unmaps all memory. No reader, iterator or borrowed value may be in use;
+// the MemTable must not be used again.
+func (m *MemTable) Free() {
+	m.runs.free()
+	m.release()
+}
