@@ -1,0 +1,7 @@
+//go:build !linux || !amd64
+
+package numa
+
+const hasCPUNode = false
+
+func cpuNode() uint32 { return 1<<32 - 1 }

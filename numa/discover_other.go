@@ -1,0 +1,6 @@
+//go:build !linux
+
+package numa
+
+// Discover returns one pseudo-node with every CPU.
+func Discover() (*Topology, error) { return pseudoTopology(), nil }
