@@ -198,6 +198,7 @@ func (r *Reader) other(t Type, data []byte, at int64) error {
 	case known && r.inRecord:
 		return r.drop(at, MissingEnd, "expected a middle or last fragment, found %v", t)
 	case known && r.meta != nil:
+		r.skipped = 0 // a meta record that does not fit its block leaves zeros
 		err := r.meta(t, data, at)
 		var d *Damage
 		if err != nil && !errors.As(err, &d) {

@@ -122,23 +122,15 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint8(t))
 }
 
-// Framer decides where the fragments of the next record go and builds their
-// headers. It holds no bytes: Writer copies what it says into a buffer, and the
-// mapped WAL writer straight into the mapping. Not safe for concurrent use.
+// Framer turns records into fragments: it knows where in the block the log ends,
+// and holds no bytes. Writer frames a record at once, for one write; the mapped WAL
+// writer goes fragment by fragment. Not safe for concurrent use.
 type Framer struct {
 	number     uint32 // low 32 bits of the log number
 	header     int    // size of a data fragment's header
 	left       int    // bytes left in the current block
 	recyclable bool
 	seeds      [Last + 1]uint32 // CRC of a data type (and the log number), by plain type
-}
-
-// Fragment is one step of a record: after Pad zero bytes, a header of the
-// framer's size for Data bytes of data.
-type Fragment struct {
-	Pad  int
-	Data int
-	Type Type
 }
 
 // NewFramer begins at the start of a file.
@@ -175,14 +167,18 @@ func (f *Framer) HeaderSize() int { return f.header }
 // SetOffset goes on at offset bytes from the start of the file.
 func (f *Framer) SetOffset(offset int64) { f.left = BlockSize - int(offset%BlockSize) }
 
-// Fits reports whether a record of n bytes is one full fragment without padding.
-func (f *Framer) Fits(n int) bool { return f.header+n <= f.left }
+// fragment is one step of a record: after Pad zero bytes, a header and Data bytes
+// of data. Its Type is plain.
+type fragment struct {
+	Pad  int
+	Data int
+	Type Type
+}
 
-// Next places the next fragment of a record of which rest bytes are not yet
-// placed; begun says that it has fragments already. The fragment's Type is plain;
-// Seal and PutHeader turn it into what is written.
-func (f *Framer) Next(rest int, begun bool) Fragment {
-	var fr Fragment
+// next places the next fragment of a record of which rest bytes are not yet
+// placed; begun says that it has fragments already.
+func (f *Framer) next(rest int, begun bool) fragment {
+	var fr fragment
 	if f.left < f.header {
 		fr.Pad = f.left
 		f.left = BlockSize
@@ -202,29 +198,13 @@ func (f *Framer) Next(rest int, begun bool) Fragment {
 	return fr
 }
 
-// Seed begins the checksum of a fragment of plain data type t; extend it over the
-// data with hash.ExtendCRC32C and hand it to PutHeader.
-func (f *Framer) Seed(t Type) uint32 { return f.seeds[t&7] }
-
-// PutHeader writes the header of a fragment of plain data type t with n bytes of
-// data and checksum crc to dst, which has at least MaxHeaderSize bytes.
-func (f *Framer) PutHeader(dst *[MaxHeaderSize]byte, t Type, n int, crc uint32) {
-	t = f.dataType(t)
-	binary.LittleEndian.PutUint32(dst[0:], hash.Mask(crc))
-	binary.LittleEndian.PutUint16(dst[4:], uint16(n))
-	dst[6] = byte(t)
-	if f.recyclable {
-		binary.LittleEndian.PutUint32(dst[7:], f.number)
-	}
-}
-
 // Len is how many bytes a record of n bytes of payload takes from here on,
 // padding and headers included. It moves nothing.
 func (f *Framer) Len(n int) int {
 	probe := Framer{header: f.header, left: f.left}
 	total := 0
 	for begun := false; ; begun = true {
-		fr := probe.Next(n, begun)
+		fr := probe.next(n, begun)
 		total += fr.Pad + f.header + fr.Data
 		if n -= fr.Data; n == 0 {
 			return total
@@ -232,33 +212,67 @@ func (f *Framer) Len(n int) int {
 	}
 }
 
+// Payload walks the parts of a record that is being framed.
+type Payload struct {
+	rest  int // bytes not yet placed
+	begun bool
+	part  []byte // what is left of the current part
+	parts [][]byte
+}
+
+// Join makes the payload that is the parts joined. They are borrowed until the
+// record is framed.
+func Join(parts [][]byte) Payload {
+	p := Payload{parts: parts}
+	for _, b := range parts {
+		p.rest += len(b)
+	}
+	return p
+}
+
+// Rest is how many bytes are not yet framed.
+func (p *Payload) Rest() int { return p.rest }
+
+// AppendFragment appends the next fragment of p to dst: pad bytes of zeros to the
+// end of the block, then a header and data. The record is complete when p.Rest()
+// is zero; an empty one needs one call too.
+func (f *Framer) AppendFragment(dst []byte, p *Payload) (framed []byte, pad int) {
+	fr := f.next(p.rest, p.begun)
+	dst = append(dst, zeros[:fr.Pad]...)
+	at := len(dst)
+	dst = append(dst, zeros[:f.header]...)
+	for want := fr.Data; want > 0; {
+		for len(p.part) == 0 {
+			p.part, p.parts = p.parts[0], p.parts[1:]
+		}
+		n := min(want, len(p.part))
+		dst = append(dst, p.part[:n]...)
+		p.part = p.part[n:]
+		want -= n
+	}
+	p.rest -= fr.Data
+	p.begun = true
+	h := dst[at : at+f.header]
+	f.putHeader(h, fr.Type, fr.Data, hash.ExtendCRC32C(f.seeds[fr.Type&7], dst[at+f.header:]))
+	return dst, fr.Pad
+}
+
+func (f *Framer) putHeader(h []byte, t Type, n int, crc uint32) {
+	t = f.dataType(t)
+	binary.LittleEndian.PutUint32(h, hash.Mask(crc))
+	binary.LittleEndian.PutUint16(h[4:], uint16(n))
+	h[6] = byte(t)
+	if f.recyclable {
+		binary.LittleEndian.PutUint32(h[7:], f.number)
+	}
+}
+
 // AppendRecord appends the fragments of one record, whose payload is the parts
 // joined, to dst.
 func (f *Framer) AppendRecord(dst []byte, parts ...[]byte) []byte {
-	rest := 0
-	for _, p := range parts {
-		rest += len(p)
-	}
-	var part []byte // what is left of the current part
-	for begun := false; ; begun = true {
-		fr := f.Next(rest, begun)
-		dst = append(dst, zeros[:fr.Pad]...)
-		at := len(dst)
-		dst = append(dst, zeros[:f.header]...)
-		for want := fr.Data; want > 0; {
-			for len(part) == 0 {
-				part, parts = parts[0], parts[1:]
-			}
-			n := min(want, len(part))
-			dst = append(dst, part[:n]...)
-			part = part[n:]
-			want -= n
-		}
-		crc := hash.ExtendCRC32C(f.Seed(fr.Type), dst[at+f.header:])
-		var h [MaxHeaderSize]byte
-		f.PutHeader(&h, fr.Type, fr.Data, crc)
-		copy(dst[at:], h[:f.header])
-		if rest -= fr.Data; rest == 0 {
+	p := Join(parts)
+	for {
+		if dst, _ = f.AppendFragment(dst, &p); p.rest == 0 {
 			return dst
 		}
 	}
