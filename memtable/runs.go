@@ -126,7 +126,7 @@ func (m *MemTable) buildRunsLocked() {
 		fresh.links[i] = link
 		link = m.at(link).older()
 	}
-	m.sortLinks(fresh)
+	m.sortLinks(fresh.links, sortChunk)
 
 	kept := slices.Clone(old.runs)
 	borrowed := len(kept) // of the runs in kept, those that old holds too

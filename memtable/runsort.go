@@ -20,30 +20,29 @@ type headed struct {
 	link uint32
 }
 
-// sortLinks puts the links of r, which nobody else sees yet, in internal key order.
-func (m *MemTable) sortLinks(r *run) {
-	all := r.links
+// sortLinks puts links that nobody else sees yet in internal key order.
+func (m *MemTable) sortLinks(all []uint32, chunkLen int) {
 	if m.sorted(all) {
 		return
 	}
 	var heads []headed
 	if m.bytewise || m.order.Comparator() == keys.ReverseBytewise {
-		heads = make([]headed, min(len(all), sortChunk))
+		heads = make([]headed, min(len(all), chunkLen))
 	}
-	for start := 0; start < len(all); start += sortChunk {
-		chunk := all[start:min(start+sortChunk, len(all))]
+	for start := 0; start < len(all); start += chunkLen {
+		chunk := all[start:min(start+chunkLen, len(all))]
 		if heads == nil {
 			slices.SortFunc(chunk, m.compareLinks)
 		} else {
 			m.sortByHeads(chunk, heads[:len(chunk)])
 		}
 	}
-	if len(all) <= sortChunk {
+	if len(all) <= chunkLen {
 		return
 	}
 	scratch := newLinks(len(all), &m.runs.bytes)
 	from, to := all, scratch.array
-	for width := sortChunk; width < len(all); width *= 2 {
+	for width := chunkLen; width < len(all); width *= 2 {
 		for start := 0; start < len(all); start += 2 * width {
 			mid, end := min(start+width, len(all)), min(start+2*width, len(all))
 			m.mergeLinks(to[start:end], from[start:mid], from[mid:end])
