@@ -60,7 +60,7 @@ type FS interface {
 type File interface {
 	io.Reader   // from a position of its own, which starts at 0
 	io.ReaderAt // any position
-	io.Writer   // appends at the end
+	io.Writer   // appends at the end; no other File may change the file's size meanwhile
 	io.WriterAt // any position; the end moves when it is passed
 	io.Closer   // mappings stay valid
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -187,7 +188,7 @@ func (m *MemFS) Remove(name string) error {
 		case n == nil:
 			err = fs.ErrNotExist
 		case n.isDir() && len(n.entries) > 0:
-			err = errors.New("directory not empty")
+			err = syscall.ENOTEMPTY
 		default:
 			m.change(memEntry{dir, base, nil})
 		}
@@ -217,10 +218,10 @@ func (m *MemFS) rename(old, new string) error {
 	}
 	target := to.entries[newBase]
 	switch {
+	case target != nil && target.isDir(): // os.Rename says so, for itself too
+		return fs.ErrExist
 	case target == n: // two links of one file, or the same name: nothing happens, says POSIX
 		return nil
-	case target != nil && target.isDir():
-		return fs.ErrExist
 	case target != nil && n.isDir():
 		return errNotDir
 	case n.isDir() && strings.HasPrefix(cleanMem(new)+"/", cleanMem(old)+"/"):
@@ -241,10 +242,10 @@ func (m *MemFS) Link(old, new string) error {
 	dir, base, err := m.parent(new)
 	switch {
 	case err != nil:
-	case n.isDir():
-		err = fs.ErrPermission
 	case dir.entries[base] != nil:
 		err = fs.ErrExist
+	case n.isDir():
+		err = fs.ErrPermission
 	default:
 		m.change(memEntry{dir, base, n})
 	}

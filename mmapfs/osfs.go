@@ -69,8 +69,9 @@ func (osFS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
+// osFile hides the rest of os.File's methods: io.Copy would find ReadFrom, which writes at the kernel's position.
 type osFile struct {
-	*os.File
+	file *os.File
 	// end is where Write appends. The kernel's own position serves Read alone, and O_APPEND would forbid WriteAt.
 	end atomic.Int64
 }
@@ -80,31 +81,44 @@ func openOS(name string, flag int) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &osFile{File: f}
+	o := &osFile{file: f}
 	if flag&os.O_RDWR != 0 && flag&os.O_TRUNC == 0 {
-		info, err := f.Stat()
+		size, err := o.Size()
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		o.end.Store(info.Size())
+		o.end.Store(size)
 	}
 	return o, nil
 }
 
+func (o *osFile) Name() string                            { return o.file.Name() }
+func (o *osFile) Read(p []byte) (int, error)              { return o.file.Read(p) }
+func (o *osFile) ReadAt(p []byte, off int64) (int, error) { return o.file.ReadAt(p, off) }
+func (o *osFile) Sync() error                             { return o.file.Sync() }
+func (o *osFile) Close() error                            { return o.file.Close() }
+
 func (o *osFile) Write(p []byte) (int, error) {
-	n, err := o.File.WriteAt(p, o.end.Load())
-	o.end.Add(int64(n))
+	end := o.end.Load()
+	n, err := o.file.WriteAt(p, end)
+	if err != nil {
+		// os.File.WriteAt forgets what was written before the error; the size tells.
+		if size, serr := o.Size(); serr == nil {
+			n = int(min(max(size-end, int64(n)), int64(len(p))))
+		}
+	}
+	o.end.Store(end + int64(n))
 	return n, err
 }
 
 func (o *osFile) WriteAt(p []byte, off int64) (int, error) {
-	n, err := o.File.WriteAt(p, off)
+	n, err := o.file.WriteAt(p, off)
 	o.end.Store(max(o.end.Load(), off+int64(n)))
 	return n, err
 }
 
 func (o *osFile) Truncate(size int64) error {
-	if err := o.File.Truncate(size); err != nil {
+	if err := o.file.Truncate(size); err != nil {
 		return err
 	}
 	o.end.Store(size)
@@ -112,7 +126,7 @@ func (o *osFile) Truncate(size int64) error {
 }
 
 func (o *osFile) Size() (int64, error) {
-	info, err := o.Stat()
+	info, err := o.file.Stat()
 	if err != nil {
 		return 0, err
 	}
@@ -120,7 +134,7 @@ func (o *osFile) Size() (int64, error) {
 }
 
 func (o *osFile) SyncData() error {
-	if err := syncData(o.File); err != nil {
+	if err := syncData(o.file); err != nil {
 		return &fs.PathError{Op: "fdatasync", Path: o.Name(), Err: err}
 	}
 	return nil
@@ -130,7 +144,7 @@ func (o *osFile) Preallocate(off, n int64) error {
 	if n == 0 {
 		return nil
 	}
-	err := allocate(o.File, off, n, true)
+	err := allocate(o.file, off, n, true)
 	if err == nil || errors.Is(err, ErrNotSupported) {
 		return nil
 	}
@@ -138,21 +152,21 @@ func (o *osFile) Preallocate(off, n int64) error {
 }
 
 func (o *osFile) Map(size int64, mo MapOptions) (*Mapping, error) {
-	return mapFile(o.File, o.Name(), size, mo)
+	return mapFile(o.file, o.Name(), size, mo)
 }
 
 func (o *osFile) MapWrite(off, n int64) (*WriteMapping, error) {
-	if off < 0 || n <= 0 || n > math.MaxInt32<<8 || off > math.MaxInt64-n {
+	if off < 0 || n <= 0 || n > math.MaxInt-int64(pageSize) || off > math.MaxInt64-n {
 		return nil, &fs.PathError{Op: "mapwrite", Path: o.Name(), Err: fs.ErrInvalid}
 	}
-	if !reservesForGood(o.File) {
+	if !reservesForGood(o.file) {
 		return nil, ErrMapWriteUnsupported
 	}
 	size, err := o.Size()
 	if err != nil {
 		return nil, err
 	}
-	if err := allocate(o.File, off, n, false); err != nil {
+	if err := allocate(o.file, off, n, false); err != nil {
 		// A full disk may have left part of the blocks, and a larger size.
 		err = errors.Join(err, o.shrinkTo(size))
 		if errors.Is(err, ErrNotSupported) {
@@ -161,7 +175,7 @@ func (o *osFile) MapWrite(off, n int64) (*WriteMapping, error) {
 		return nil, &fs.PathError{Op: "fallocate", Path: o.Name(), Err: err}
 	}
 	skip := off & int64(pageSize-1)
-	mapped, err := mmap.MapRegion(o.File, int(skip+n), mmap.RDWR, 0, off-skip)
+	mapped, err := mmap.MapRegion(o.file, int(skip+n), mmap.RDWR, 0, off-skip)
 	if err != nil {
 		return nil, errors.Join(&fs.PathError{Op: "mmap", Path: o.Name(), Err: err}, o.shrinkTo(size))
 	}
@@ -177,5 +191,5 @@ func (o *osFile) shrinkTo(size int64) error {
 	if err != nil || now <= size {
 		return err
 	}
-	return o.File.Truncate(size)
+	return o.file.Truncate(size)
 }

@@ -16,14 +16,12 @@ func reserveMemory(n int) ([]byte, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
+	unix.Madvise(b, unix.MADV_DONTDUMP) // a core dump of a database would not fit, nor should it hold the data
 	return b, nil
 }
 
-// adviseHuge asks for huge pages, and keeps the memory out of core dumps. A kernel without either serves small pages.
-func adviseHuge(b []byte) {
-	unix.Madvise(b, unix.MADV_HUGEPAGE)
-	unix.Madvise(b, unix.MADV_DONTDUMP)
-}
+// adviseHuge asks for huge pages. A kernel that has none serves small ones.
+func adviseHuge(b []byte) { unix.Madvise(b, unix.MADV_HUGEPAGE) }
 
 func adviseWillNeed(b []byte) { unix.Madvise(b, unix.MADV_WILLNEED) }
 

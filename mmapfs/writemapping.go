@@ -71,7 +71,11 @@ func (w *WriteMapping) Populate(off, n int) error {
 		return w.refuse(n, off)
 	}
 	skip := len(w.mapped) - w.n
-	if err := populateWrite(pagesAround(w.mapped, int64(skip+off), int64(n))); err != nil {
+	err := populateWrite(pagesAround(w.mapped, int64(skip+off), int64(n)))
+	if isAddressFault(err) {
+		return &FaultError{File: w.file, Offset: w.offset + int64(off)}
+	}
+	if err != nil {
 		return &fs.PathError{Op: "populate", Path: w.file, Err: err}
 	}
 	return nil

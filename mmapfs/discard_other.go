@@ -1,0 +1,5 @@
+//go:build !unix
+
+package mmapfs
+
+func discardMemory([]byte) error { return nil }
