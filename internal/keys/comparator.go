@@ -120,6 +120,9 @@ func (o Order) Comparator() Comparator {
 // Bytewise reports whether o is the plain byte order.
 func (o Order) Bytewise() bool { return o.custom == nil && !o.rev }
 
+// Custom reports whether o is neither of the two built-in orders.
+func (o Order) Custom() bool { return o.custom != nil }
+
 // Compare orders two user keys.
 func (o Order) Compare(a, b []byte) int {
 	if o.custom != nil {

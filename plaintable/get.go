@@ -1,0 +1,290 @@
+package plaintable
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// Get finds the newest row of look.UserKey visible at look.Seq. The value is
+// borrowed from the file's memory, as long as the Reader is open; if CanFault,
+// reading it needs the guard. No pin is set. Errors match keys.ErrCorruption,
+// mmapfs.ErrFault, or ErrInvalidArgument in full scan mode.
+//
+// It costs the cache misses of the bloom filter and the bucket, which overlap,
+// then of the row; between them a sub-index record and its rows where prefixes
+// share a bucket. No allocation, no lock, no system call.
+func (r *Reader) Get(look *keys.Lookup, _ *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
+	v := r.view.Load()
+	if v.indexFault || v.noSeek {
+		return v.getGuarded(look)
+	}
+	prefixLen, h := v.target(look)
+	bucket := v.probe(h)
+	if bucket == emptyBucket {
+		return nil, 0, false, nil
+	}
+	if v.rowsFault {
+		return v.readGuarded(look, prefixLen, bucket)
+	}
+	return v.read(look, prefixLen, bucket)
+}
+
+func (v *view) getGuarded(look *keys.Lookup) (value []byte, trailer uint64, ok bool, err error) {
+	if v.noSeek {
+		return nil, 0, false, errFullScan("Get()")
+	}
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &err)
+	prefixLen, h := v.target(look)
+	return v.read(look, prefixLen, v.probe(h))
+}
+
+func (v *view) readGuarded(look *keys.Lookup, prefixLen int, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &err)
+	return v.read(look, prefixLen, bucket)
+}
+
+// read finishes a Get from the value of its bucket.
+func (v *view) read(look *keys.Lookup, prefixLen int, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
+	off, checked, ok, err := v.locate(look.UserKey, look.Trailer(), prefixLen, bucket)
+	if !ok {
+		return nil, 0, false, err
+	}
+	switch {
+	case v.words:
+		return v.scanWords(look, prefixLen, off, checked)
+	case v.format.prefix:
+		return v.scanRuns(look, prefixLen, off, checked)
+	}
+	return v.scanPlain(look, prefixLen, off, checked)
+}
+
+// scanPlain looks for the lookup's row from offset off on, in Plain encoding.
+func (v *view) scanPlain(look *keys.Lookup, prefixLen, off int, checked bool) (value []byte, trailer uint64, ok bool, err error) {
+	target := look.UserKey
+	newest := look.Trailer()
+	var r row
+	for off < len(v.rows) {
+		if d := v.format.decode(v.rows, off, nil, &r); d != intact {
+			return nil, 0, false, v.damaged(off, d)
+		}
+		switch c := v.order.Compare(r.key, target); {
+		case c == 0:
+			if r.trailer <= newest {
+				return r.value, r.trailer, true, nil
+			}
+		case c > 0:
+			return nil, 0, false, nil
+		case !checked && !v.hasPrefix(r.key, target[:prefixLen]):
+			return nil, 0, false, nil
+		}
+		checked = true
+		off = r.next
+	}
+	return nil, 0, false, nil
+}
+
+// scanWords is scanPlain where every key has one length of at least eight bytes
+// and order is bytewise: it compares the first eight as a number, and most rows need no
+// other test.
+func (v *view) scanWords(look *keys.Lookup, prefixLen, off int, checked bool) (value []byte, trailer uint64, ok bool, err error) {
+	target := look.UserKey
+	n := v.format.keyLen
+	if len(target) != n || n < 8 {
+		return nil, 0, false, nil // no row has such a key
+	}
+	word := binary.BigEndian.Uint64(target)
+	newest := look.Trailer()
+	rows := v.rows
+	for off < len(rows) {
+		if len(rows)-off <= n {
+			return nil, 0, false, v.damaged(off, badKey)
+		}
+		key := rows[off : off+n]
+		c := 1
+		if w := binary.BigEndian.Uint64(key); w < word {
+			c = -1
+		} else if w == word {
+			c = bytes.Compare(key[8:], target[8:])
+		}
+		if c > 0 {
+			return nil, 0, false, nil
+		}
+		if c < 0 && !checked && !v.hasPrefix(key, target[:prefixLen]) {
+			return nil, 0, false, nil
+		}
+		var r row
+		if d := decodeTail(rows, off+n, &r); d != intact {
+			return nil, 0, false, v.damaged(off, d)
+		}
+		if c == 0 && r.trailer <= newest {
+			return r.value, r.trailer, true, nil
+		}
+		checked = true
+		off = r.next
+	}
+	return nil, 0, false, nil
+}
+
+// scanRuns is scanPlain for Prefix encoding.
+func (v *view) scanRuns(look *keys.Lookup, prefixLen, off int, checked bool) (value []byte, trailer uint64, ok bool, err error) {
+	target := look.UserKey
+	newest := look.Trailer()
+	var st run
+	var r row
+	for off < len(v.rows) {
+		if d := v.format.decode(v.rows, off, &st, &r); d != intact {
+			if d == noFullKey {
+				d = notFullKey
+			}
+			return nil, 0, false, v.damaged(off, d)
+		}
+		switch c := v.compare(&st, &r, target); {
+		case c == 0:
+			if r.trailer <= newest {
+				return r.value, r.trailer, true, nil
+			}
+		case c > 0:
+			return nil, 0, false, nil
+		case !checked && !v.hasPrefix(r.key, target[:prefixLen]): // the first row is a full key
+			return nil, 0, false, nil
+		}
+		checked = true
+		off = r.next
+	}
+	return nil, 0, false, nil
+}
+
+// compare orders the user key of r, whose run is st, and target.
+func (v *view) compare(st *run, r *row, target []byte) int {
+	if r.shared < 0 {
+		return v.order.Compare(r.key, target)
+	}
+	head := st.base[:r.shared]
+	if v.order.Custom() {
+		return v.compareJoined(head, r.key, target)
+	}
+	n := min(len(head), len(target))
+	c := bytes.Compare(head, target[:n])
+	if c == 0 {
+		c = bytes.Compare(r.key, target[n:])
+		if n < len(head) {
+			c = 1 // the row's key is longer than target, which it begins with
+		}
+	}
+	if !v.order.Bytewise() {
+		c = -c
+	}
+	return c
+}
+
+// joined holds buffers for comparators that need a key in one piece.
+var joined = sync.Pool{New: func() any { return new([]byte) }}
+
+func (v *view) compareJoined(head, rest, target []byte) int {
+	buf := joined.Get().(*[]byte)
+	defer joined.Put(buf)
+	*buf = append(append((*buf)[:0], head...), rest...)
+	return v.order.Compare(*buf, target)
+}
+
+// Cursor is one lookup of a batch on its way through the stages. The zero Cursor
+// is ready for StageBucket; it may be used again.
+type Cursor struct {
+	v         *view
+	prefixLen int
+	touched   uint64 // what the stages loaded: keeps the loads alive
+	bucket    uint32
+	stage     uint8
+	maybe     bool
+}
+
+const (
+	stageBucket uint8 = iota
+	stageRecord
+	stageRows
+	stageNone
+)
+
+// StageBucket begins a lookup: it loads bloom filter and bucket, and waits for
+// neither. A batch calls it for all its lookups, then StageRow for all until
+// none asks for more, then Finish for each, so that the cache misses of a stage
+// overlap. If CanFault, all of that runs under the caller's mmapfs.Guard: unlike Get,
+// the stages do not raise it themselves.
+func (r *Reader) StageBucket(look *keys.Lookup, c *Cursor) {
+	v := r.view.Load()
+	c.v = v
+	if v.noSeek {
+		c.stage = stageNone
+		return
+	}
+	prefixLen, h := v.target(look)
+	c.prefixLen = prefixLen
+	c.bucket = v.index.at(h)
+	c.maybe = v.bloom.mayContain(h)
+	c.stage = stageBucket
+}
+
+// StageRow loads what comes after the bucket: the row, or the sub-index record.
+// After a record it returns true: call it once more, for the record's rows, when
+// the other lookups of the batch have had their turn.
+func (r *Reader) StageRow(c *Cursor) (again bool) {
+	v := c.v
+	switch c.stage {
+	case stageBucket:
+		if !c.maybe || c.bucket == emptyBucket {
+			c.stage = stageNone
+			return false
+		}
+		if c.bucket&subIndexBit == 0 {
+			c.touched += touchRow(v.rows, int(c.bucket))
+			c.stage = stageRows
+			return false
+		}
+		if p := int(c.bucket &^ subIndexBit); p < len(v.index.sub) {
+			c.touched += uint64(v.index.sub[p])
+		}
+		c.stage = stageRecord
+		return true
+	case stageRecord:
+		if offsets, ok := v.index.record(int(c.bucket &^ subIndexBit)); ok {
+			if len(offsets) > 4*touchRecords {
+				// The search begins in the middle.
+				offsets = offsets[len(offsets)/8*4:][:4]
+			}
+			for ; len(offsets) >= 4; offsets = offsets[4:] {
+				c.touched += touchRow(v.rows, rowIndex(offsets).at(0))
+			}
+		}
+		c.stage = stageRows
+	}
+	return false
+}
+
+// touchRow loads the first two cache lines of a row.
+func touchRow(rows []byte, off int) (sum uint64) {
+	if uint(off) < uint(len(rows)) {
+		sum = uint64(rows[off])
+	}
+	if off += blockAlign; uint(off) < uint(len(rows)) {
+		sum += uint64(rows[off])
+	}
+	return sum
+}
+
+// Finish is Get for a staged lookup.
+func (r *Reader) Finish(look *keys.Lookup, c *Cursor) (value []byte, trailer uint64, ok bool, err error) {
+	if !c.maybe || c.stage == stageNone {
+		if c.v.noSeek {
+			return nil, 0, false, errFullScan("Get()")
+		}
+		return nil, 0, false, nil
+	}
+	return c.v.read(look, c.prefixLen, c.bucket)
+}

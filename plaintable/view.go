@@ -1,0 +1,165 @@
+package plaintable
+
+import (
+	"fmt"
+
+	"github.com/flatrock-db/flatrock/internal/hash"
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/prefixhash"
+)
+
+// view is an open file in memory: what a read needs and nothing else. It never
+// changes; Reader.Load makes another.
+type view struct {
+	rows   []byte
+	index  index
+	bloom  bloomFilter
+	format rowFormat
+	order  keys.Order
+	// extractor is the index's, nil in total order. lookHash tells that it is the
+	// family's too, so that a lookup brings the hash along.
+	extractor *prefixhash.Extractor
+	lookHash  bool
+	words     bool // keys of one length of 8 bytes or more, bytewise, Plain encoding
+	noSeek    bool // FullScanMode
+	// rowsFault and indexFault tell that reading them may fault: the guard must be up.
+	rowsFault  bool
+	indexFault bool
+
+	file   string
+	rowIdx rowIndex // nil if the file has none that serves
+	whole  []byte   // the file
+	m      *mmapfs.Mapping
+}
+
+// target is the prefix length of the lookup's key and its hash, for this view's
+// index and bloom filter. A key outside the extractor's domain, which a writer
+// refuses, is its own prefix.
+func (v *view) target(look *keys.Lookup) (prefixLen int, h uint32) {
+	if v.lookHash && look.PrefixLen >= 0 {
+		return look.PrefixLen, look.Hash
+	}
+	return v.targetOf(look.UserKey)
+}
+
+func (v *view) targetOf(userKey []byte) (prefixLen int, h uint32) {
+	if v.extractor == nil {
+		if v.bloom.kind == noBloom {
+			return 0, 0
+		}
+		return 0, hash.Slice(userKey)
+	}
+	prefixLen = v.prefixLen(userKey)
+	return prefixLen, hash.Slice(userKey[:prefixLen])
+}
+
+func (v *view) prefixLen(userKey []byte) int {
+	if n := v.extractor.PrefixLen(userKey); n >= 0 {
+		return n
+	}
+	return len(userKey)
+}
+
+// hasPrefix reports whether the prefix of userKey is prefix.
+func (v *view) hasPrefix(userKey, prefix []byte) bool {
+	return v.extractor == nil || v.prefixLen(userKey) == len(prefix) && string(userKey[:len(prefix)]) == string(prefix)
+}
+
+// probe returns the bucket of hash h, emptyBucket if the bloom filter rules it
+// out. The bucket is loaded first, so that its miss overlaps those of the filter.
+func (v *view) probe(h uint32) (bucket uint32) {
+	bucket = v.index.at(h)
+	if !v.bloom.mayContain(h) {
+		return emptyBucket
+	}
+	return bucket
+}
+
+func (v *view) damaged(off int, d damage) error { return damageError(v.file, v.rows, off, d) }
+
+// rowAt decodes a row where an index points: it must be seekable.
+func (v *view) rowAt(off int, st *run, r *row) damage {
+	*st = run{}
+	d := v.format.decode(v.rows, off, st, r)
+	if d == noFullKey {
+		return notFullKey
+	}
+	return d
+}
+
+// touchRecords is the largest record whose rows are all loaded before the first
+// is looked at.
+const touchRecords = 8
+
+// locate finds where a scan for (userKey, trailer) in a bucket begins: at the
+// last indexed row before it, or at the first after it. checked tells that the
+// row has the prefix; ok is false if no row of the bucket does.
+func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, bucket uint32) (off int, checked, ok bool, err error) {
+	if bucket&subIndexBit == 0 {
+		return int(bucket), v.extractor == nil, bucket < emptyBucket, nil
+	}
+	p := int(bucket &^ subIndexBit)
+	offsets, ok := v.index.record(p)
+	if !ok {
+		return 0, false, false, v.index.recordError(v.file, p)
+	}
+	n := len(offsets) / 4
+	if n <= touchRecords {
+		touchRows(v.rows, offsets)
+	}
+	at := rowIndex(offsets)
+	var st run
+	var r row
+	low, high := 0, n
+	var lowKey []byte
+	for high-low > 1 {
+		mid := int(uint(low+high) / 2)
+		if d := v.rowAt(at.at(mid), &st, &r); d != intact {
+			return 0, false, false, v.damaged(at.at(mid), d)
+		}
+		c := v.order.CompareInternal(r.key, r.trailer, userKey, trailer)
+		if c == 0 {
+			return at.at(mid), true, true, nil
+		}
+		if c < 0 {
+			low, lowKey = mid, r.key
+		} else {
+			high = mid
+		}
+	}
+	if v.extractor == nil {
+		return at.at(low), true, true, nil
+	}
+	if low == 0 {
+		if d := v.rowAt(at.at(0), &st, &r); d != intact {
+			return 0, false, false, v.damaged(at.at(0), d)
+		}
+		lowKey = r.key
+	}
+	if v.hasPrefix(lowKey, userKey[:prefixLen]) {
+		return at.at(low), true, true, nil
+	}
+	if low+1 < n {
+		return at.at(low + 1), false, true, nil
+	}
+	return 0, false, false, nil
+}
+
+// touchRows loads the first byte of rows of a record, so that their cache misses
+// overlap instead of following each other through the search. It is a call of
+// its own because the compiler would drop loads that nobody uses.
+//
+//go:noinline
+func touchRows(rows, offsets []byte) (sum byte) {
+	for ; len(offsets) >= 4; offsets = offsets[4:] {
+		if off := rowIndex(offsets).at(0); uint(off) < uint(len(rows)) {
+			sum += rows[off]
+		}
+	}
+	return sum
+}
+
+func errFullScan(call string) error {
+	return fmt.Errorf("%w: %s is not allowed in full scan mode", ErrInvalidArgument, call)
+}
