@@ -131,13 +131,18 @@ func (l *Level) backwardFrom(i int) bool {
 	return l.valid
 }
 
+// sentinelTrailer marks a largest bound that is the end of a range tombstone: no
+// entry of that user key is in the file.
+const sentinelTrailer = keys.MaxSeq<<8 | uint64(keys.KindRangeDelete)
+
 // find returns the first file whose largest bound is at or after the key.
 func (l *Level) find(userKey []byte, trailer uint64) int {
 	lo, hi := 0, l.files.Len()
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		k, t := l.files.Largest(mid)
-		if l.order.CompareInternal(k, t, userKey, trailer) < 0 {
+		c := l.order.CompareInternal(k, t, userKey, trailer)
+		if c < 0 || t == sentinelTrailer && l.order.Compare(k, userKey) == 0 {
 			lo = mid + 1
 		} else {
 			hi = mid

@@ -215,7 +215,7 @@ func (u *User) SeekGE(key []byte) bool {
 	if u.o.Prefixer != nil && u.seekPrefix(key, target) {
 		return u.forward(false)
 	}
-	if u.err != nil || u.confined && u.stopEarly(target) {
+	if u.err != nil || u.confined { // nothing has the prefix
 		return false
 	}
 	u.m.SeekGE(target, keys.Pack(u.o.Seq, keys.KindSeek))
@@ -248,10 +248,6 @@ func (u *User) seekPrefix(key, target []byte) bool {
 	}
 	return ok
 }
-
-// stopEarly reports whether a confined walk ends here: the sources had nothing
-// with target's prefix, or target itself lies outside of the prefix.
-func (u *User) stopEarly([]byte) bool { return true }
 
 // SeekLT moves to the last key before key.
 func (u *User) SeekLT(key []byte) bool { return u.seekBackward(key, firstTrailer) }

@@ -1,6 +1,7 @@
 package iterator
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/flatrock-db/flatrock/internal/entity"
@@ -48,7 +49,7 @@ const (
 // the entity of, and makes the result the current key and value.
 func (u *User) finishMerge(base, raw []byte, hasBase bool, order operandOrder) error {
 	if u.o.Operator == nil {
-		return ErrNoOperator
+		return fmt.Errorf("key %q: %w", u.saved, ErrNoOperator)
 	}
 	operands := u.operands.list(order)
 	// base may lie in valueBuf (backward); the result is built behind it.

@@ -1,0 +1,206 @@
+package compaction
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flatrock-db/flatrock/internal/iterator"
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/merge"
+	"github.com/flatrock-db/flatrock/internal/rangedel"
+	"github.com/flatrock-db/flatrock/internal/table"
+)
+
+// Job is a merge of sorted runs into new files. Nothing in it is changed.
+type Job struct {
+	Order keys.Order
+	// Sources are the inputs, newest first. Run closes them.
+	Sources []Source
+	// Tombstones are the range tombstones of all inputs, in any order, clipped to
+	// their files' bounds (rangedel.List.Clip). The keys are borrowed until Run
+	// returns.
+	Tombstones []table.Tombstone
+	// Lower (inclusive) and Upper (exclusive) restrict the job to a part of the
+	// inputs, for jobs that share the work by key ranges; nil for no bound.
+	Lower, Upper []byte
+
+	// Snapshots are the sequence numbers that readers still hold, ascending.
+	Snapshots []uint64
+	// Operator merges operands; without one they are kept as they are.
+	Operator merge.Operator
+	// Beyond knows what lies deeper than the output. nil: anything may, as for a
+	// flush.
+	Beyond Beyond
+	// Bottommost says that no sorted run older than the inputs has a key in their
+	// range; Beyond is then not asked, and sequence numbers become zero (K6)
+	// unless KeepSeq is set.
+	Bottommost bool
+	KeepSeq    bool
+
+	// TargetFileSize is the size in bytes at which an output ends at the next
+	// user key; zero for no limit.
+	TargetFileSize int64
+	// MaxFileSize is the most bytes that the table format can hold in a file, zero
+	// for no limit. An output ends before the user key that would cross it.
+	MaxFileSize int64
+	// Grandparents are the files of the level below the output level in the job's
+	// range, in order. An output ends when it overlaps more than
+	// MaxGrandparentOverlap bytes of them, so that it can later be merged down at
+	// a fair price. Zero for no limit.
+	Grandparents          []*manifest.FileMetadata
+	MaxGrandparentOverlap uint64
+
+	// NewOutput starts an output file. It is called when the first entry of the
+	// file is at hand.
+	NewOutput func() (Output, error)
+
+	// What the metadata of every output records.
+	EpochNumber        uint64
+	OldestAncestorTime uint64 // unix seconds
+	FileCreationTime   uint64 // unix seconds
+}
+
+// Beyond answers what lies in sorted runs older than the inputs of a job and not
+// among them. Keys come in ascending order. An answer of true must be certain.
+type Beyond interface {
+	// LacksKey reports that no such run holds userKey.
+	LacksKey(userKey []byte) bool
+	// LacksRange reports that no such run holds a key in [start, end).
+	LacksRange(start, end []byte) bool
+}
+
+// Output is a file being written.
+type Output struct {
+	Number   uint64
+	PathID   uint8
+	Writer   table.Writer // Run finishes or abandons it
+	UniqueID []byte       // recorded in the metadata; may be nil
+}
+
+// Stats counts what a Run did.
+type Stats struct {
+	InputEntries     uint64
+	InputBytes       uint64 // of user keys, trailers and values
+	InputTombstones  uint64
+	OutputEntries    uint64
+	OutputBytes      uint64 // file sizes
+	OutputTombstones uint64
+
+	Obsolete       uint64 // entries hidden by a newer one of their stripe
+	Covered        uint64 // entries under a range tombstone
+	DeletesDropped uint64 // deletes with nothing left to hide
+	SinglePairs    uint64 // single deletes that met their value
+	MergeOperands  uint64 // operands that were merged into something
+	ZeroedSeqs     uint64
+}
+
+// Result is what a Run wrote.
+type Result struct {
+	// Files describes the finished outputs in key order. None may be left: all
+	// that came in may have been deleted.
+	Files []*manifest.FileMetadata
+	// Created lists the numbers of all outputs that were started. After an error
+	// the caller removes them; no file of a failed Run is of use.
+	Created []uint64
+	Stats   Stats
+}
+
+// cancelInterval is how many entries pass between two looks at the context.
+const cancelInterval = 1024
+
+// Run merges. The Result is never nil; Files counts only without an error.
+// Errors are those of the sources (keys.ErrCorruption for entries out of order),
+// of the outputs, of the merge operator, or the context's.
+func Run(ctx context.Context, job *Job) (*Result, error) {
+	r := &run{job: job, res: &Result{}, ctx: ctx}
+	err := r.run()
+	if err != nil {
+		r.out.abandon()
+	}
+	if cerr := r.m.Close(); err == nil {
+		err = cerr
+	}
+	return r.res, err
+}
+
+// run is the state of one Run.
+type run struct {
+	job *Job
+	ctx context.Context
+	res *Result
+	m   iterator.Merging
+	key group
+	out outputs
+}
+
+func (r *run) run() error {
+	job := r.job
+	its := make([]table.Iterator, len(job.Sources))
+	for i, s := range job.Sources {
+		its[i] = &checked{Source: s, order: job.Order}
+	}
+	r.m.Init(job.Order, its)
+
+	list := rangedel.New(job.Order, job.Tombstones)
+	r.res.Stats.InputTombstones = uint64(len(job.Tombstones))
+	r.key.init(job, list, &r.res.Stats)
+	r.out.init(job, keptTombstones(job, list), r.res)
+
+	if job.Lower != nil {
+		r.m.SeekGE(job.Lower, keys.Pack(keys.MaxSeq, keys.KindSeek))
+	} else {
+		r.m.First()
+	}
+	for r.m.Valid() {
+		if job.Upper != nil && job.Order.Compare(r.m.UserKey(), job.Upper) >= 0 {
+			break
+		}
+		if err := r.nextKey(); err != nil {
+			return err
+		}
+	}
+	if err := r.m.Err(); err != nil {
+		return err
+	}
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	return r.out.finishLast()
+}
+
+// nextKey takes all entries of the next user key and writes what is left of them.
+func (r *run) nextKey() error {
+	g, stats := &r.key, &r.res.Stats
+	g.begin(r.m.UserKey())
+	for {
+		value := r.m.Value()
+		stats.InputEntries++
+		stats.InputBytes += uint64(len(g.userKey) + keys.TrailerLen + len(value))
+		if stats.InputEntries%cancelInterval == 0 {
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if err := g.add(r.m.Trailer(), value); err != nil {
+			return err
+		}
+		if !r.m.Next() || string(r.m.UserKey()) != string(g.userKey) {
+			break
+		}
+	}
+	if err := r.m.Err(); err != nil {
+		return err
+	}
+	if err := g.finish(); err != nil {
+		return err
+	}
+	if len(g.kept) == 0 {
+		return nil
+	}
+	return r.out.add(g)
+}
+
+func entryText(userKey []byte, trailer uint64) string {
+	return fmt.Sprintf("%q#%d,%v", userKey, keys.Seq(trailer), keys.KindOf(trailer))
+}
