@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -80,7 +81,7 @@ func kindOf(err error) string {
 func (d *duo) same(what string, a, b any, errA, errB error) {
 	d.t.Helper()
 	d.log = append(d.log, fmt.Sprintf("%s: %v", what, errA))
-	if kindOf(errA) != kindOf(errB) || fmt.Sprint(a) != fmt.Sprint(b) {
+	if kindOf(errA) != kindOf(errB) || !reflect.DeepEqual(a, b) {
 		d.t.Fatalf("%s:\n OS  %v, %v\n mem %v, %v\nhistory:\n%s", what, a, errA, b, errB, strings.ReplaceAll(strings.Join(d.log, "\n"), d.root, ""))
 	}
 }
@@ -109,7 +110,7 @@ func (d *duo) step() {
 		n := d.name()
 		a, errA := OS.List(n)
 		b, errB := d.mem.List(n)
-		d.same("list "+n, a, b, errA, errB)
+		d.same("list "+n, strings.Join(a, " "), strings.Join(b, " "), errA, errB)
 		d.same("syncdir "+n, 0, 0, OS.SyncDir(filepath.Dir(d.root)), d.mem.SyncDir(d.root))
 	default:
 		d.useFile(d.rng.IntN(len(d.os)))
@@ -237,7 +238,7 @@ func (d *duo) mapWrite(a, b File, off int64, p []byte) {
 func (d *duo) compareTrees(dir string) {
 	a, errA := OS.List(dir)
 	b, errB := d.mem.List(dir)
-	d.same("list "+dir, a, b, errA, errB)
+	d.same("list "+dir, strings.Join(a, " "), strings.Join(b, " "), errA, errB)
 	for _, base := range a {
 		n := filepath.Join(dir, base)
 		x, errA := OS.Stat(n)
