@@ -1,0 +1,74 @@
+package blockcache
+
+import "sync/atomic"
+
+// Stats is a moment of a cache.
+type Stats struct {
+	Capacity    int64 // bytes
+	Usage       int64 // bytes of pages and large blocks in use
+	PinnedUsage int64 // bytes of blocks that are held
+	Blocks      int64
+	Charged     int64 // bytes of memory elsewhere that the capacity covers
+	Hits        [NumBlockTypes]uint64
+	Misses      [NumBlockTypes]uint64
+	Inserts     uint64
+	Evictions   uint64
+}
+
+const stripes = 16
+
+// stats counts without that cores share cache lines.
+type stats struct {
+	stripes   [stripes]counters
+	inserts   atomic.Uint64
+	evictions atomic.Uint64
+}
+
+type counters struct {
+	hits, misses [NumBlockTypes]atomic.Uint64
+	_            [64]byte
+}
+
+func (s *stats) stripe() *counters { return &s.stripes[stackStripe()&(stripes-1)] }
+
+// Stats adds the shards up. It costs a walk over all slots.
+func (c *Cache) Stats() Stats {
+	st := Stats{Capacity: c.capacity.Load()}
+	for i := range c.charged {
+		st.Charged += c.charged[i].Load()
+	}
+	for _, s := range c.shards {
+		for i := range s.stats.stripes {
+			for t := range NumBlockTypes {
+				st.Hits[t] += s.stats.stripes[i].hits[t].Load()
+				st.Misses[t] += s.stats.stripes[i].misses[t].Load()
+			}
+		}
+		st.Inserts += s.stats.inserts.Load()
+		st.Evictions += s.stats.evictions.Load()
+		s.mu.Lock()
+		st.Usage += s.usedBytes
+		for i := range s.slots.n {
+			m := s.slot(i).meta.Load()
+			if m&stateMask == stateEmpty {
+				continue
+			}
+			st.Blocks++
+			if m&refMask != 0 {
+				st.PinnedUsage += int64(s.slot(i).loc.Load() & maxBlock)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return st
+}
+
+// Usage is how many bytes of pages and large blocks are in use.
+func (c *Cache) Usage() (bytes int64) {
+	for _, s := range c.shards {
+		s.mu.Lock()
+		bytes += s.usedBytes
+		s.mu.Unlock()
+	}
+	return bytes
+}
