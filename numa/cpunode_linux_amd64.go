@@ -1,3 +1,5 @@
+//go:build !nonuma
+
 package numa
 
 // hasCPUNode: cpuNode works here, if the kernel keeps it true.

@@ -1,3 +1,5 @@
+//go:build !nonuma
+
 #include "textflag.h"
 
 // func cpuNode() uint32

@@ -1,3 +1,5 @@
+//go:build !nonuma
+
 package numa
 
 import (

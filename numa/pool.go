@@ -41,7 +41,9 @@ type PanicError struct {
 	Stack []byte // of the goroutine, as debug.Stack writes it
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("numa: panic on node %d: %v", e.Node, e.Value) }
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("numa: panic on node %d: %v", e.Node, e.Value)
+}
 
 // Unwrap returns the panic's value if that was an error.
 func (e *PanicError) Unwrap() error {
@@ -140,28 +142,28 @@ func (t *Topology) allowedCores(node int) int {
 	return count
 }
 
-// worker runs q's functions until q is closed and empty. A function that ends its
-// goroutine takes the thread along, still pinned: the runtime ends it, and a new
-// worker takes the place.
+// worker runs q's functions until q is closed and empty. up is told once whether
+// the first worker of the place could be pinned.
+//
+// A function that ends its goroutine takes the thread along, still pinned: the
+// runtime ends it, and a new worker takes the place. If that one cannot be pinned
+// any more (the CPUs went offline), it runs unpinned, which is slower and still
+// keeps the promise that what was accepted runs.
 func (p *Pool) worker(t *Topology, node int, q *queue, up chan<- error) {
-	if len(t.AllowedOn(node)) == 0 {
-		up <- fmt.Errorf("numa: pool on node %d: it has no cpu that this process may use: %w", node, ErrNode)
-		p.workers.Done()
-		return
-	}
-	release, err := t.settle(node)
+	release, err := t.settleOn(node)
 	if up != nil {
 		up <- err
+		if err != nil {
+			p.workers.Done()
+			return
+		}
 	} else if err != nil {
 		p.keep(err)
+		release = func() error { return nil }
 	}
-	if err != nil {
-		p.workers.Done()
-		return
-	}
-	ended := false
+	drained := false
 	defer func() {
-		if !ended {
+		if !drained {
 			go p.worker(t, node, q, nil)
 			return
 		}
@@ -173,7 +175,15 @@ func (p *Pool) worker(t *Topology, node int, q *queue, up chan<- error) {
 	for f := range q.work {
 		p.run(node, f)
 	}
-	ended = true
+	drained = true
+}
+
+// settleOn is settle for a node that must have CPUs itself.
+func (t *Topology) settleOn(node int) (Release, error) {
+	if len(t.AllowedOn(node)) == 0 {
+		return nil, fmt.Errorf("numa: pool on node %d: it has no cpu that this process may use: %w", node, ErrNode)
+	}
+	return t.settle(node)
 }
 
 // run calls f and turns its panic into an error.
