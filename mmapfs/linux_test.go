@@ -205,3 +205,21 @@ func TestMapWriteIsRefusedWhereBlocksAreNotReserved(t *testing.T) {
 		t.Errorf("MapWrite on procfs: %v", err)
 	}
 }
+
+func TestAFaultOutsideOurMappingsStaysAPanic(t *testing.T) {
+	b, err := unix.Mmap(-1, 0, pageSize, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(b)
+	recovered := func() (r any) {
+		defer func() { r = recover() }()
+		if err := touchPages(b); err != nil {
+			t.Errorf("became an error: %v", err)
+		}
+		return nil
+	}()
+	if f, ok := recovered.(interface{ Addr() uintptr }); !ok || f.Addr() != addressOf(b) {
+		t.Errorf("recovered %v", recovered)
+	}
+}

@@ -85,7 +85,9 @@ func allocate(f *os.File, off, n int64, keepSize bool) error {
 }
 
 // reservesForGood reports whether blocks that fallocate reserved can be written later even when the disk is full.
-// Copy-on-write file systems allocate again at each write, and network file systems may not allocate at all.
+// Copy-on-write file systems allocate again at each write, and network file systems may not allocate at all. One gap is
+// left: blocks of a reused XFS file that a backup shares (cp --reflink) are copied on write. A full disk is then a
+// FaultError of the write.
 func reservesForGood(f *os.File) bool {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(f.Fd()), &st) != nil {

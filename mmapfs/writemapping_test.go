@@ -33,7 +33,11 @@ func mappedLog(t testing.TB, off, n int64) (f FS, path string, file File, w *Wri
 
 func TestMappedWritesAreTheFilesContent(t *testing.T) {
 	const off, n = 5000, 20000 // neither on a page
+	before := OffHeap().Mapped
 	f, path, file, w := mappedLog(t, off, n)
+	if got := OffHeap().Mapped - before; f == OS && got != n {
+		t.Errorf("OffHeap counts %d bytes more", got)
+	}
 	if size, err := file.Size(); err != nil || size != off+n {
 		t.Fatalf("size %d, %v", size, err)
 	}
@@ -78,6 +82,9 @@ func TestMappedWritesAreTheFilesContent(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+	if got := OffHeap().Mapped; got != before {
+		t.Errorf("OffHeap counts %d bytes after Close, was %d", got, before)
 	}
 	if err := w.WriteAt([]byte("x"), 0); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("write after Close: %v", err)
