@@ -25,8 +25,8 @@ type BlobGarbage struct {
 type BlobFile struct {
 	BlobAddition
 	GarbageCount, GarbageBytes uint64
-	// Linked counts the table files whose oldest blob file this is.
-	Linked int
+	// Linked are the numbers of the table files whose oldest blob file this is, ascending.
+	Linked []uint64
 }
 
 const (

@@ -232,7 +232,7 @@ func (b *Builder) buildBlobs(v *Version) []*BlobFile {
 	}
 	b.touchBlobs()
 	for _, f := range b.blobs {
-		f.Linked = 0
+		f.Linked = nil
 	}
 	oldest := uint64(math.MaxUint64)
 	for _, files := range v.Levels {
@@ -242,13 +242,14 @@ func (b *Builder) buildBlobs(v *Version) []*BlobFile {
 			}
 			oldest = min(oldest, f.OldestBlobNumber)
 			if blob := b.blobs[f.OldestBlobNumber]; blob != nil {
-				blob.Linked++
+				blob.Linked = append(blob.Linked, f.Number)
 			}
 		}
 	}
 	var live []*BlobFile
 	for _, f := range b.blobs {
-		if f.Number >= oldest && (f.Linked > 0 || f.GarbageCount < f.Count) {
+		if f.Number >= oldest && (len(f.Linked) > 0 || f.GarbageCount < f.Count) {
+			slices.Sort(f.Linked)
 			live = append(live, f)
 		}
 	}

@@ -310,7 +310,9 @@ func (d *decoder) prefixedField(e *VersionEdit, tag uint32, v []byte) {
 		d.leave(in, "WAL addition")
 		e.WALAdditions = append(e.WALAdditions, w)
 	case tagWALDeletion:
-		e.WALDeletion = Some(d.wholeUvarint(v, "deleted WAL number"))
+		in := d.inner(v)
+		e.WALDeletion = Some(in.fileNumber("deleted WAL number"))
+		d.leave(in, "WAL deletion")
 	case tagPersistTimestamps:
 		e.PersistTimestamps = Some(d.oneByte(v, "persist user-defined timestamps") == 1)
 	case tagSubcompaction:

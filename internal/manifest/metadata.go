@@ -222,6 +222,9 @@ func (d *decoder) fileCustomFields(f *FileMetadata) (minLog Optional[uint64]) {
 				break
 			}
 			minLog = Some(binary.LittleEndian.Uint64(v))
+			if minLog.Value > maxFileNumber {
+				d.fail("expected min log number to keep of at most %d, found %d", uint64(maxFileNumber), minLog.Value)
+			}
 		case fileOldestBlob:
 			f.OldestBlobNumber = d.wholeUvarint(v, "oldest blob file number")
 		case fileOldestAncestorTime:

@@ -357,12 +357,12 @@ func (w *Writer) writeSnapshot(number uint64, edits []*VersionEdit) error {
 			return err
 		}
 	}
-	if st.LastCompactedManifestSize.Set {
+	w.limit = max(w.o.MaxFileSize, 2*int64(w.out.Len()))
+	if st.LastCompactedManifestSize.Set { // RocksDB 11.8 tunes its own limit by this
 		if err := w.put(&VersionEdit{LastCompactedManifestSize: Some(uint64(w.out.Len()))}); err != nil {
 			return err
 		}
 	}
-	w.limit = max(w.o.MaxFileSize, 2*int64(w.out.Len()))
 	counters := &VersionEdit{PrevLogNumber: Some(uint64(0)), NextFileNumber: Some(w.nextFile.Load()), LastSeq: Some(st.LastSeq)}
 	if st.MaxColumnFamily > 0 {
 		counters.MaxColumnFamily = Some(st.MaxColumnFamily)
