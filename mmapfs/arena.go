@@ -41,7 +41,7 @@ func NewArena(reserve int64, o ArenaOptions) (*Arena, error) {
 	return a, nil
 }
 
-// Alloc hands out n zeroed bytes at a multiple of align, a power of two (0 counts as 1). ok is false when the reserve
+// Alloc hands out n bytes, zero if they were never written, at a multiple of align, a power of two (0 counts as 1). ok is false when the reserve
 // has no room for them; a smaller request may still succeed. Offset 0 is never returned. Lock-free, safe for
 // concurrent use.
 func (a *Arena) Alloc(n, align uint32) (off uint64, ok bool) {
@@ -75,7 +75,7 @@ func (a *Arena) Reserved() int64 { return int64(len(a.data)) }
 // Populate makes the pages of [off, off+n) exist now, in a system call, instead of at the first touch. What lies there
 // is kept. It is an optimisation, and does nothing where the system cannot.
 func (a *Arena) Populate(off, n int64) error {
-	if off < 0 || n < 0 || off+n > int64(len(a.data)) {
+	if off < 0 || n < 0 || off > int64(len(a.data)) || n > int64(len(a.data))-off {
 		return fmt.Errorf("mmapfs: populate [%d, %d) of an arena of %d bytes", off, off+n, len(a.data))
 	}
 	return populateWrite(pagesAround(a.data, off, n))

@@ -140,6 +140,33 @@ func TestArenaPopulateKeepsContent(t *testing.T) {
 	}
 }
 
+func TestArenaDiscardTouchesOnlyWholePagesInside(t *testing.T) {
+	a := newArena(t, 1<<20, ArenaOptions{Name: t.Name()})
+	b := a.Bytes()
+	for i := range b {
+		b[i] = 7
+	}
+	lo, hi := pageSize+1, 5*pageSize-1
+	if err := a.Discard(int64(lo), int64(hi-lo)); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range b {
+		inside := i >= 2*pageSize && i < 4*pageSize // undefined now, on Linux zero
+		if !inside && c != 7 || inside && c != 7 && c != 0 {
+			t.Fatalf("byte %d is %d", i, c)
+		}
+	}
+	b[3*pageSize] = 1 // still ours
+	for _, c := range []struct{ off, n int64 }{{-1, 1}, {0, -1}, {1, a.Reserved()}, {1 << 62, 1 << 62}, {a.Reserved() + 1, 0}} {
+		if a.Discard(c.off, c.n) == nil || a.Populate(c.off, c.n) == nil {
+			t.Errorf("accepted %d bytes at %d", c.n, c.off)
+		}
+	}
+	if err := a.Discard(10, 20); err != nil || b[15] != 7 {
+		t.Errorf("less than a page: %v", err)
+	}
+}
+
 func TestPlacementIsChecked(t *testing.T) {
 	for want, p := range map[string]Placement{
 		"mode":           {Mode: 17, Nodes: []int{0}},
