@@ -82,7 +82,8 @@ type File interface {
 	Map(size int64, o MapOptions) (*Mapping, error)
 	// MapWrite reserves blocks for n bytes at off, extends the file to hold them (zero where it grew), and maps
 	// them for writing. It returns ErrMapWriteUnsupported where the reservation would not be for good, and an
-	// error that IsNoSpace knows on a full disk, with the size unchanged. The mapping outlives the file.
+	// error that IsNoSpace knows on a full disk, with the size unchanged. The mapping outlives the file. It may run
+	// beside Sync and beside writes through earlier mappings.
 	MapWrite(off, n int64) (*WriteMapping, error)
 }
 
