@@ -67,6 +67,48 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
+// BenchmarkAddBatch adds in batches of 16 whose misses overlap.
+func BenchmarkAddBatch(b *testing.B) {
+	const batch = 16
+	o := benchOptions(HashSkipList)
+	var ks [batch][]byte
+	var hashes [batch]uint32
+	for i := range ks {
+		ks[i] = newBenchKey()
+	}
+	value, sum := make([]byte, 100), uint64(0)
+	var m *MemTable
+	for i := 0; b.Loop(); i++ {
+		if i%benchEntries == 0 {
+			if m != nil {
+				b.StopTimer()
+				m.Free()
+				b.StartTimer()
+			}
+			m, _ = New(o)
+		}
+		j := i % batch
+		benchKey(ks[j], uint64(i))
+		_, hashes[j] = o.Extractor.Hash(ks[j])
+		if j != batch-1 {
+			continue
+		}
+		for _, h := range hashes {
+			sum += m.TouchAdd(20, h)
+		}
+		for _, h := range hashes {
+			sum += m.TouchAddNode(20, h)
+		}
+		for k, h := range hashes {
+			if err := m.Add(ks[k], keys.Pack(uint64(i-batch+k+2), keys.KindValue), value, 20, h); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	m.Free()
+	benchSink = sum
+}
+
 func BenchmarkGet(b *testing.B) {
 	for _, kind := range allKinds {
 		m := fill(b, benchOptions(kind), benchEntries)

@@ -32,11 +32,11 @@ func (m *MemTable) linkBucket(hash uint32) list {
 	return list{head, 1}
 }
 
-func (m *MemTable) insertLinkBucket(hash uint32, key []byte, trailer uint64, value []byte) error {
+func (m *MemTable) insertLinkBucket(key []byte, trailer uint64, value []byte, prefixLen int, hash uint32) error {
 	head := m.linkHead(hash)
 	state := head.next(linkState)
 	if isTower(state) {
-		return m.insert(list{m.at(state), m.height}, key, trailer, value)
+		return m.insert(list{m.at(state), m.height}, key, trailer, value, prefixLen, hash)
 	}
 	var count uint32 // entries before this one
 	switch {
@@ -47,12 +47,12 @@ func (m *MemTable) insertLinkBucket(hash uint32, key []byte, trailer uint64, val
 	}
 	if count >= m.threshold {
 		if tower, ok := m.upgrade(head); ok {
-			return m.insert(tower, key, trailer, value)
+			return m.insert(tower, key, trailer, value, prefixLen, hash)
 		}
 		// No room for a tower; the list goes on, and so does its count, which is
 		// held at the threshold to stay in its range.
 	}
-	if err := m.insert(list{head, 1}, key, trailer, value); err != nil {
+	if err := m.insert(list{head, 1}, key, trailer, value, prefixLen, hash); err != nil {
 		return err
 	}
 	if count > 0 {

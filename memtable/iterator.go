@@ -41,6 +41,9 @@ func (it *listIterator) SeekGE(userKey []byte, trailer uint64) bool {
 }
 
 func (it *listIterator) SeekPrefixGE(look *keys.Lookup, trailer uint64) bool {
+	if !it.m.mayHavePrefix(look.PrefixLen, look.Hash) {
+		return it.set(node{})
+	}
 	if !it.SeekGE(look.UserKey, trailer) {
 		return false
 	}
@@ -100,6 +103,9 @@ func (it *hashIterator) SeekPrefixGE(look *keys.Lookup, trailer uint64) bool {
 			return it.position.set(node{})
 		}
 		return true
+	}
+	if !m.mayHavePrefix(look.PrefixLen, look.Hash) {
+		return it.position.set(node{})
 	}
 	it.inBucket, it.prefixLen = true, look.PrefixLen
 	it.bucket = m.listOf(look.PrefixLen, look.Hash)
@@ -220,10 +226,17 @@ func (it *hashIterator) top() bool {
 	return it.position.set(it.cursors[it.heap[0]].n)
 }
 
+// touchAhead is how many entries before its turn a node is loaded, so that the
+// misses of a scan overlap: a run's nodes lie all over the arena.
+const touchAhead = 8
+
 // step moves the current cursor by one in the iterator's direction.
 func (it *hashIterator) step(by int) bool {
 	c := &it.cursors[it.heap[0]]
 	c.pos += by
+	if i := c.pos + by*touchAhead; uint(i) < uint(len(c.links)) {
+		it.m.at(c.links[i]).touch()
+	}
 	if !it.load(c) {
 		last := len(it.heap) - 1
 		it.heap[0] = it.heap[last]

@@ -107,6 +107,17 @@ func (m *memory) at(link uint32) node {
 // atOffset is the tower whose lowest link has the byte offset off.
 func (m *memory) atOffset(off uint64) node { return node{unsafe.Add(m.base, uintptr(off))} }
 
+func (m *memory) word(off uint64) *uint32 { return (*uint32)(unsafe.Add(m.base, uintptr(off))) }
+
+func (m *memory) loadWord(off uint64) uint32 { return atomic.LoadUint32(m.word(off)) }
+
+// orWord sets bits; most often they are set already, and then it only reads.
+func (m *memory) orWord(off uint64, bits uint32) {
+	if w := m.word(off); atomic.LoadUint32(w)&bits != bits {
+		atomic.OrUint32(w, bits)
+	}
+}
+
 // link is the inverse of at.
 func (m *memory) link(n node) uint32 {
 	return uint32((uintptr(n.p) - uintptr(m.base)) / linkUnit)
@@ -129,6 +140,10 @@ func (n node) casNext(level int, old, link uint32) bool {
 
 // initNext sets a link of a node that no reader can see yet.
 func (n node) initNext(level int, link uint32) { *n.tower(level) = link }
+
+// touch loads the node and does not wait for it. The compiler keeps an atomic
+// load though nothing uses it.
+func (n node) touch() { n.next(0) }
 
 func (n node) field(off uintptr) *uint32 { return (*uint32)(unsafe.Add(n.p, off)) }
 
@@ -165,16 +180,20 @@ func nodeFits(key, value []byte) bool {
 	return len(key) <= maxKeyLen && uint64(len(key))+uint64(len(value)) <= math.MaxUint32-EntryOverhead
 }
 
-// newNode writes a node of the given height that no reader can see yet. ok is
-// false when the arena is full.
-func (m *memory) newNode(height int, key []byte, trailer uint64, value []byte, older uint32) (n node, ok bool) {
+// newNode allocates a node of the given height that no reader can see yet, for
+// write to fill. ok is false when the arena is full.
+func (m *memory) newNode(height int, key, value []byte) (n node, ok bool) {
 	tower := towerBytes(height)
 	size := tower + nodeKey + len(key) + trailerLen + len(value)
 	off, ok := m.alloc(uint32((size + linkUnit - 1) &^ (linkUnit - 1)))
 	if !ok {
 		return node{}, false
 	}
-	n = node{unsafe.Add(m.base, uintptr(off)+uintptr(tower))}
+	return node{unsafe.Add(m.base, uintptr(off)+uintptr(tower))}, true
+}
+
+// write fills all of a new node but its links.
+func (n node) write(height int, key []byte, trailer uint64, value []byte, older uint32) {
 	*n.field(nodeOlder) = older
 	*n.field(nodeKeyLen) = uint32(len(key)) | uint32(height)<<keyLenBits
 	*n.field(nodeValueLen) = uint32(len(value))
@@ -182,7 +201,6 @@ func (m *memory) newNode(height int, key []byte, trailer uint64, value []byte, o
 	p := unsafe.Add(n.p, nodeKey+uintptr(len(key)))
 	binary.LittleEndian.PutUint64((*[trailerLen]byte)(p)[:], trailer)
 	copy(unsafe.Slice((*byte)(unsafe.Add(p, trailerLen)), len(value)), value)
-	return n, true
 }
 
 // newTower allocates a head tower and returns the address of its lowest link.

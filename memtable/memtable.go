@@ -6,6 +6,8 @@
 //	hashlinklist.go  an array of linked lists that grow into skip lists (hash_linkedlist)
 //	vector.go        an unsorted log that is sorted when it is read in order (vector)
 //
+// filter.go answers most Gets of absent keys before any of them is searched.
+//
 // Entries lie in an off-heap arena as nodes: a tower of 4-byte links, then the
 // user key, the trailer and the value side by side (memory_unsafe.go). A hash
 // memtable's bucket is the head tower itself, so that a Get that hits costs two
@@ -123,6 +125,14 @@ type Options struct {
 	// Threshold is how many entries a HashLinkList bucket holds as a list: zero
 	// means 256; at least 3, at most 2^20. RocksDB: threshold.
 	Threshold int
+	// FilterRatio is the part of Reserve that a Bloom filter over prefixes takes:
+	// zero means 1/128 for the hash kinds and none for the others; at most 0.25.
+	// A Vector has none. RocksDB: memtable_prefix_bloom_size_ratio.
+	FilterRatio float64
+	// WholeKeyFilter adds whole keys to the filter, for Gets that have no prefix or
+	// whose prefix is common. It needs a FilterRatio, and a hash of each key.
+	// RocksDB: memtable_whole_key_filtering.
+	WholeKeyFilter bool
 	// Reserve is the size of the arena in bytes: zero means 64 MiB, at least
 	// 64 KiB, at most MaxReserve. It is address space; memory is taken as it is used.
 	Reserve int64
@@ -170,6 +180,14 @@ func (o Options) withDefaults() (Options, error) {
 		bucketLen = int64(skipBucketLen(o.SkipListHeight))
 	}
 	o.BucketCount = int(min(int64(o.BucketCount), o.Reserve/4/bucketLen, maxBuckets))
+	hashed := o.Kind == HashSkipList || o.Kind == HashLinkList
+	if o.WholeKeyFilter = o.WholeKeyFilter && o.FilterRatio > 0; hashed && !(o.FilterRatio > 0) {
+		o.FilterRatio = 1.0 / 128
+	}
+	if o.Kind == Vector || !(o.FilterRatio > 0) || o.Extractor == nil && !o.WholeKeyFilter {
+		o.FilterRatio, o.WholeKeyFilter = 0, false
+	}
+	o.FilterRatio = min(o.FilterRatio, 0.25)
 	if o.Arena.Name == "" {
 		o.Arena.Name = "memtable"
 	}
@@ -191,6 +209,7 @@ type MemTable struct {
 	bucketOff  uint64 // arena offset of the first bucket
 	bucketLen  uint64
 	threshold  uint32
+	filter     filter
 
 	runs runs // sorted runs of the kinds that have no total order of their own
 
@@ -254,10 +273,20 @@ func newMemTable(o Options, mem *memory) (*MemTable, error) {
 		m.bucketLen = linkUnit
 		ok = m.newBuckets(o.BucketCount)
 	}
-	if !ok {
+	if !ok || !m.newFilter(o) {
 		return nil, ErrFull
 	}
 	return m, nil
+}
+
+func (m *MemTable) newFilter(o Options) bool {
+	size := min(int64(float64(o.Reserve)*o.FilterRatio), math.MaxInt32) &^ (linkUnit - 1)
+	if size == 0 {
+		return true
+	}
+	off, ok := m.alloc(uint32(size))
+	m.filter = filter{off: off, words: uint64(size) / 4, whole: o.WholeKeyFilter}
+	return ok
 }
 
 // newBuckets allocates the bucket array, aligned to its buckets where those
@@ -285,17 +314,18 @@ func (m *MemTable) Add(userKey []byte, trailer uint64, value []byte, prefixLen i
 	var err error
 	switch {
 	case m.kind == SkipList:
+		m.filterKey(userKey, prefixLen, hash)
 		if err = m.insertConcurrent(m.main, userKey, trailer, value); err == nil {
 			m.entries.Add(1)
 		}
 	case m.kind == Vector:
 		err = m.appendVector(userKey, trailer, value)
 	case prefixLen < 0:
-		err = m.insert(m.main, userKey, trailer, value)
+		err = m.insert(m.main, userKey, trailer, value, prefixLen, hash)
 	case m.kind == HashSkipList:
-		err = m.insert(m.skipBucket(hash), userKey, trailer, value)
+		err = m.insert(m.skipBucket(hash), userKey, trailer, value, prefixLen, hash)
 	default:
-		err = m.insertLinkBucket(hash, userKey, trailer, value)
+		err = m.insertLinkBucket(userKey, trailer, value, prefixLen, hash)
 	}
 	if err != nil {
 		return err
@@ -341,6 +371,9 @@ func (m *MemTable) Get(look *keys.Lookup) (value []byte, trailer uint64, ok bool
 	if m.kind == Vector {
 		return m.getVector(look)
 	}
+	if !m.mayHaveKey(look.UserKey, look.PrefixLen, look.Hash) {
+		return nil, 0, false
+	}
 	n, equal := m.seekGE(m.listOf(look.PrefixLen, look.Hash), look.UserKey, look.Trailer())
 	if !equal {
 		return nil, 0, false
@@ -352,7 +385,7 @@ func (m *MemTable) Get(look *keys.Lookup) (value []byte, trailer uint64, ok bool
 // batch overlap. The result means nothing, but must be used, lest the compiler
 // drop the load.
 func (m *MemTable) Touch(look *keys.Lookup) uint64 {
-	if m.kind == Vector {
+	if m.kind == Vector || !m.mayHavePrefix(look.PrefixLen, look.Hash) {
 		return 0
 	}
 	return uint64(m.listOf(look.PrefixLen, look.Hash).head.next(0))
@@ -361,15 +394,30 @@ func (m *MemTable) Touch(look *keys.Lookup) uint64 {
 // TouchNode loads the first node of the bucket, which Touch should have loaded
 // some time before. The result must be used.
 func (m *MemTable) TouchNode(look *keys.Lookup) uint64 {
-	if m.kind == Vector || m.kind == SkipList {
+	if m.kind == SkipList || !m.mayHavePrefix(look.PrefixLen, look.Hash) {
 		return 0
 	}
-	link := m.listOf(look.PrefixLen, look.Hash).head.next(0)
-	if link == 0 {
+	return m.TouchAddNode(look.PrefixLen, look.Hash)
+}
+
+// TouchAdd loads the bucket that an Add with these arguments links into, and
+// TouchAddNode, some time later, its first node. A writer that has a batch of
+// Adds at hand makes their misses overlap by calling each for all of them first.
+// The results must be used.
+func (m *MemTable) TouchAdd(prefixLen int, hash uint32) uint64 {
+	if m.kind == Vector {
 		return 0
 	}
-	n := m.at(link)
-	return uint64(n.keyLen()) + n.trailer()
+	return uint64(m.listOf(prefixLen, hash).head.next(0))
+}
+
+// TouchAddNode is the second step after TouchAdd.
+func (m *MemTable) TouchAddNode(prefixLen int, hash uint32) uint64 {
+	if link := m.TouchAdd(prefixLen, hash); link != 0 {
+		n := m.at(uint32(link))
+		return uint64(n.keyLen()) + n.trailer()
+	}
+	return 0
 }
 
 // compare orders a node and an internal key.

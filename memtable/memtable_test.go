@@ -85,7 +85,9 @@ func TestAgainstASortedMap(t *testing.T) {
 				if ok != wantOK || ok && (trailer != want.trailer || !bytes.Equal(value, want.value)) {
 					t.Fatalf("seed %d: Get(%q, %d) = %q, %#x, %v; want %v, %v", seed, key, at, value, trailer, ok, want, wantOK)
 				}
-				_, _ = m.Touch(look), m.TouchNode(look)
+				if sum := m.Touch(look) + m.TouchNode(look) + m.TouchAddNode(look.PrefixLen, look.Hash); sum == 0 && ok && m.kind != Vector {
+					t.Fatalf("seed %d: nothing to touch for %q, which is there", seed, key)
+				}
 			}
 			if rng.IntN(20) == 0 {
 				it.Close()

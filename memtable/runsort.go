@@ -125,6 +125,8 @@ func keyHead(b []byte) uint64 {
 func (m *MemTable) mergeLinks(dst, a, b []uint32) {
 	i, j := 0, 0
 	for i < len(a) && j < len(b) {
+		m.at(a[min(i+touchAhead, len(a)-1)]).touch()
+		m.at(b[min(j+touchAhead, len(b)-1)]).touch()
 		if m.compareLinks(a[i], b[j]) < 0 {
 			dst[i+j] = a[i]
 			i++

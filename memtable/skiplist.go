@@ -128,18 +128,26 @@ func (m *MemTable) find(l list, s *splice, key []byte, trailer uint64) bool {
 
 // insert adds an entry to a list of a hash memtable, whose writers come one at a
 // time: no link of the splice can have moved.
-func (m *MemTable) insert(l list, key []byte, trailer uint64, value []byte) error {
-	var s splice
-	if !m.find(l, &s, key, trailer) {
-		return ErrDuplicate
-	}
+//
+// The node is allocated and written before its place is found: the loads of the
+// bucket and of the filter's word, which miss the caches, are begun first and
+// waited for last. (No locked instruction may lie in between: it would wait for
+// them.) A duplicate, which is rare, costs its bytes of the arena.
+func (m *MemTable) insert(l list, key []byte, trailer uint64, value []byte, prefixLen int, hash uint32) error {
 	// A node's height does not depend on the list's: a linked list's nodes have
 	// towers for the skip list that it may become.
 	height := m.randomHeight(max(l.height, m.height))
 	newest := m.newest.Load()
-	n, ok := m.newNode(height, key, trailer, value, uint32(newest))
+	n, ok := m.newNode(height, key, value)
 	if !ok {
 		return ErrFull
+	}
+	l.head.touch()
+	m.mayHavePrefix(prefixLen, hash)
+	n.write(height, key, trailer, value, uint32(newest))
+	var s splice
+	if !m.find(l, &s, key, trailer) {
+		return ErrDuplicate
 	}
 	link := m.link(n)
 	height = min(height, l.height)
@@ -150,6 +158,7 @@ func (m *MemTable) insert(l list, key []byte, trailer uint64, value []byte) erro
 	for level := range height {
 		s.before[level].setNext(level, link)
 	}
+	m.filterKey(key, prefixLen, hash)
 	m.publishNewest(n, newest)
 	return nil
 }
@@ -163,10 +172,11 @@ func (m *MemTable) insertConcurrent(l list, key []byte, trailer uint64, value []
 		return ErrDuplicate
 	}
 	height := m.randomHeight(l.height)
-	n, ok := m.newNode(height, key, trailer, value, 0)
+	n, ok := m.newNode(height, key, value)
 	if !ok {
 		return ErrFull
 	}
+	n.write(height, key, trailer, value, 0)
 	link := m.link(n)
 	for level := range height {
 		for {

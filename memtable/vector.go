@@ -20,10 +20,11 @@ func (m *MemTable) appendVector(key []byte, trailer uint64, value []byte) error 
 		return ErrDuplicate
 	}
 	newest := m.newest.Load()
-	n, ok := m.newNode(1, key, trailer, value, uint32(newest))
+	n, ok := m.newNode(1, key, value)
 	if !ok {
 		return ErrFull
 	}
+	n.write(1, key, trailer, value, uint32(newest))
 	m.publishNewest(n, newest)
 	return nil
 }
