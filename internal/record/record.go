@@ -212,45 +212,44 @@ func (f *Framer) Len(n int) int {
 	}
 }
 
-// Payload walks the parts of a record that is being framed.
+// Payload walks the parts of a record that is being framed. It begins with Parts
+// and Rest set; they are borrowed until the record is framed, and hold what is left
+// of it. (It is filled in place: a constructor would copy it, and a method that
+// stores the parts would make them escape to the heap.)
 type Payload struct {
-	rest  int // bytes not yet placed
+	Parts [][]byte // not begun yet
+	Rest  int      // bytes not framed yet; TotalLen(Parts) at first
 	begun bool
-	part  []byte // what is left of the current part
-	parts [][]byte
+	part  []byte // what is left of the part in progress
 }
 
-// Join makes the payload that is the parts joined. They are borrowed until the
-// record is framed.
-func Join(parts [][]byte) Payload {
-	p := Payload{parts: parts}
+// TotalLen is the length of the parts joined.
+func TotalLen(parts [][]byte) int {
+	n := 0
 	for _, b := range parts {
-		p.rest += len(b)
+		n += len(b)
 	}
-	return p
+	return n
 }
-
-// Rest is how many bytes are not yet framed.
-func (p *Payload) Rest() int { return p.rest }
 
 // AppendFragment appends the next fragment of p to dst: pad bytes of zeros to the
-// end of the block, then a header and data. The record is complete when p.Rest()
+// end of the block, then a header and data. The record is complete when p.Rest
 // is zero; an empty one needs one call too.
 func (f *Framer) AppendFragment(dst []byte, p *Payload) (framed []byte, pad int) {
-	fr := f.next(p.rest, p.begun)
+	fr := f.next(p.Rest, p.begun)
 	dst = append(dst, zeros[:fr.Pad]...)
 	at := len(dst)
 	dst = append(dst, zeros[:f.header]...)
 	for want := fr.Data; want > 0; {
 		for len(p.part) == 0 {
-			p.part, p.parts = p.parts[0], p.parts[1:]
+			p.part, p.Parts = p.Parts[0], p.Parts[1:]
 		}
 		n := min(want, len(p.part))
 		dst = append(dst, p.part[:n]...)
 		p.part = p.part[n:]
 		want -= n
 	}
-	p.rest -= fr.Data
+	p.Rest -= fr.Data
 	p.begun = true
 	h := dst[at : at+f.header]
 	f.putHeader(h, fr.Type, fr.Data, hash.ExtendCRC32C(f.seeds[fr.Type&7], dst[at+f.header:]))
@@ -270,9 +269,9 @@ func (f *Framer) putHeader(h []byte, t Type, n int, crc uint32) {
 // AppendRecord appends the fragments of one record, whose payload is the parts
 // joined, to dst.
 func (f *Framer) AppendRecord(dst []byte, parts ...[]byte) []byte {
-	p := Join(parts)
+	p := Payload{Parts: parts, Rest: TotalLen(parts)}
 	for {
-		if dst, _ = f.AppendFragment(dst, &p); p.rest == 0 {
+		if dst, _ = f.AppendFragment(dst, &p); p.Rest == 0 {
 			return dst
 		}
 	}

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"math"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -18,7 +19,8 @@ const (
 
 // mapped is a log file mapped chunk by chunk. One goroutine writes. The next chunk
 // is reserved, mapped and populated by a goroutine of its own once the current one
-// is half full, so that the writer neither waits nor faults.
+// is half full, so that the writer neither waits nor faults; it also unmaps the one
+// before.
 type mapped struct {
 	file    mmapfs.File
 	chunk   chunk
@@ -26,12 +28,20 @@ type mapped struct {
 	most    int64
 	aheadAt int64      // start mapping ahead when a write ends behind this
 	next    chan chunk // one chunk, while a goroutine prepares it; else nil
+	done    chunk      // the chunk before the current one, until it is unmapped
 }
 
 type chunk struct {
 	m        *mmapfs.WriteMapping
 	off, end int64
 	err      error
+}
+
+func (c chunk) close() error {
+	if c.m == nil {
+		return nil
+	}
+	return c.m.Close()
 }
 
 func newMapped(f mmapfs.File, size int64) (*mapped, error) {
@@ -96,8 +106,15 @@ func (m *mapped) prepare() {
 	m.aheadAt = math.MaxInt64
 	next := make(chan chunk, 1)
 	m.next = next
-	off, size := m.chunk.end, m.size
-	go func() { next <- m.open(off, size) }()
+	off, size, done := m.chunk.end, m.size, m.done
+	m.done = chunk{}
+	go func() {
+		c := m.open(off, size)
+		if err := done.close(); err != nil && c.err == nil {
+			c = chunk{err: errors.Join(err, c.close())}
+		}
+		next <- c
+	}()
 }
 
 // advance makes the next chunk the current one.
@@ -114,17 +131,18 @@ func (m *mapped) advance() error {
 	if c.err != nil {
 		return c.err
 	}
+	done := m.done
+	m.done = old
 	m.use(c)
-	return old.m.Close()
+	return done.close()
 }
 
 // close unmaps everything.
 func (m *mapped) close() error {
+	var next chunk
 	if m.next != nil {
-		if c := <-m.next; c.m != nil {
-			defer c.m.Close()
-		}
+		next = <-m.next
 		m.next = nil
 	}
-	return m.chunk.m.Close()
+	return errors.Join(next.close(), m.done.close(), m.chunk.close())
 }

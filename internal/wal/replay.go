@@ -20,6 +20,9 @@ type LogFile struct {
 type ReplayOptions struct {
 	FS   mmapfs.FS
 	Mode RecoveryMode
+	// Oldest is the smallest number of a log that must exist; a log that says that
+	// it follows one from Oldest on is checked against it (see Follows).
+	Oldest uint64
 
 	// Apply takes one operation that counts, with its sequence number, in order.
 	// log is the number of the log to compare with a family's log number: for
@@ -73,12 +76,13 @@ type Replayer struct {
 	next uint64 // sequence number after the last replayed operation
 	any  bool   // next is known
 	stop *Stop
+	ends map[uint64]int64 // by log: where its last intact record ends
 
 	records, skipped int64
 }
 
 // NewReplayer starts before the first log.
-func NewReplayer(o ReplayOptions) *Replayer { return &Replayer{o: o} }
+func NewReplayer(o ReplayOptions) *Replayer { return &Replayer{o: o, ends: map[uint64]int64{}} }
 
 // Replay replays one log after the other; numbers ascend.
 func (r *Replayer) Replay(logs ...LogFile) error {
@@ -120,7 +124,7 @@ func (r *Replayer) replayFile(l LogFile) (err error) {
 }
 
 func (r *Replayer) replay(rd *Reader, log uint64) error {
-	sizes := 0
+	sizes, first := 0, true
 	for {
 		batch, err := rd.Next()
 		if err != nil {
@@ -139,7 +143,11 @@ func (r *Replayer) replay(rd *Reader, log uint64) error {
 			}
 			sizes = n
 		}
-		if err := r.check(rd, batch, seq); err != nil {
+		err = r.check(rd, batch, seq)
+		if first && err == nil {
+			err = r.follows(rd, batch)
+		}
+		if first = false; err != nil {
 			if r.o.Mode == SkipAnyCorruptedRecords {
 				r.skipped++
 				continue
@@ -150,6 +158,7 @@ func (r *Replayer) replay(rd *Reader, log uint64) error {
 			return r.inFile(rd, err)
 		}
 		r.records++
+		r.ends[log] = rd.End()
 		if r.o.EndBatch != nil {
 			if err := r.o.EndBatch(log, r.next); err != nil {
 				return err

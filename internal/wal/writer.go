@@ -143,7 +143,7 @@ func (w *Writer) Append(parts ...[]byte) error {
 		return w.appendCompressed(parts)
 	}
 	if w.m != nil {
-		return w.appendMapped(record.Join(parts))
+		return w.appendMapped(parts)
 	}
 	return w.write(w.framer.AppendRecord(w.buf[:0], parts...))
 }
@@ -151,7 +151,7 @@ func (w *Writer) Append(parts ...[]byte) error {
 func (w *Writer) appendCompressed(parts [][]byte) error {
 	frame := [1][]byte{w.zip.compress(parts)}
 	if w.m != nil {
-		return w.appendMapped(record.Join(frame[:]))
+		return w.appendMapped(frame[:])
 	}
 	return w.write(w.framer.AppendRecord(w.buf[:0], frame[0]))
 }
@@ -160,7 +160,8 @@ func (w *Writer) appendCompressed(parts [][]byte) error {
 // its first eight bytes last: they hold the length and the type, and go in with
 // one store. A process that dies in between leaves zeros there, which is the end
 // of the log, and not a fragment with a wrong checksum.
-func (w *Writer) appendMapped(p record.Payload) error {
+func (w *Writer) appendMapped(parts [][]byte) error {
+	p := record.Payload{Parts: parts, Rest: record.TotalLen(parts)}
 	at := w.size
 	for {
 		b, pad := w.framer.AppendFragment(w.buf[:0], &p)
@@ -179,7 +180,7 @@ func (w *Writer) appendMapped(p record.Payload) error {
 			return w.fail(err)
 		}
 		at += int64(len(b))
-		if p.Rest() == 0 {
+		if p.Rest == 0 {
 			w.size = at
 			return nil
 		}
