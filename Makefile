@@ -1,0 +1,43 @@
+# make test is the test command: everything that must pass.
+# make bench-peers and the scripts in bench/ measure; they never fail on a number.
+
+GO        ?= go
+FUZZTIME  ?= 3s
+export CGO_ENABLED = 0
+
+.PHONY: test tools format vet build cross unit race fuzz oracle
+
+test: tools format vet build cross unit race fuzz oracle
+	@echo "all checks passed"
+
+# The oracles are RocksDB itself, from Debian's packages.
+tools:
+	@bash oracle/install.sh
+
+format:
+	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+
+vet:
+	$(GO) vet ./...
+
+build:
+	$(GO) build ./...
+
+cross:
+	GOOS=linux GOARCH=arm64 $(GO) vet ./...
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows GOARCH=amd64 $(GO) vet ./...
+
+unit:
+	$(GO) test ./...
+
+# The race detector needs cgo on most platforms; the code under test does not.
+race:
+	CGO_ENABLED=1 $(GO) test -race -short ./...
+
+fuzz:
+	@bash internal/house/fuzz.sh $(FUZZTIME)
+
+oracle:
+	$(GO) test -tags oracle -count=1 ./oracle/...

@@ -1,0 +1,130 @@
+package flatrock
+
+import (
+	"fmt"
+
+	"github.com/flatrock-db/flatrock/internal/wal"
+)
+
+// Batch collects writes over any number of column families that become visible,
+// and survive a crash, together or not at all. The zero value is empty and ready
+// to use. A column family of nil means the default one. Keys and values are
+// copied. Not safe for concurrent use.
+//
+// An operation that cannot work (a key outside the domain of the family's prefix
+// extractor, a Merge without operator) is remembered and returned by Write, which
+// then writes nothing.
+type Batch struct {
+	rep wal.Batch
+	use []familyUse
+	err error
+}
+
+// familyUse is what a batch adds to one family.
+type familyUse struct {
+	cf      *ColumnFamily // nil: the default family
+	entries int
+	bytes   int64 // keys and values
+	merges  bool  // has merge operands
+	ranges  bool  // has range tombstones
+}
+
+// Reset empties b and keeps its memory.
+func (b *Batch) Reset() {
+	b.rep.Reset()
+	clear(b.use)
+	b.use = b.use[:0]
+	b.err = nil
+}
+
+// Count is the number of operations.
+func (b *Batch) Count() int { return int(b.rep.Count()) }
+
+// Size is the size in bytes of the batch in the log.
+func (b *Batch) Size() int { return b.rep.Size() }
+
+// Put sets key to value.
+func (b *Batch) Put(cf *ColumnFamily, key, value []byte) {
+	if b.account(cf, key, value) != nil {
+		b.err = b.rep.Put(familyID(cf), key, value)
+	}
+}
+
+// Delete removes key.
+func (b *Batch) Delete(cf *ColumnFamily, key []byte) {
+	if b.account(cf, key, nil) != nil {
+		b.err = b.rep.Delete(familyID(cf), key)
+	}
+}
+
+// SingleDelete removes a key that was written exactly once; see DB.SingleDelete.
+func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) {
+	if b.account(cf, key, nil) != nil {
+		b.err = b.rep.SingleDelete(familyID(cf), key)
+	}
+}
+
+// Merge adds an operand for key.
+func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) {
+	if u := b.account(cf, key, operand); u != nil {
+		u.merges = true
+		b.err = b.rep.Merge(familyID(cf), key, operand)
+	}
+}
+
+// DeleteRange removes the keys from start up to but not including end.
+func (b *Batch) DeleteRange(cf *ColumnFamily, start, end []byte) {
+	if u := b.account(cf, start, end); u != nil {
+		u.ranges = true
+		b.err = b.rep.DeleteRange(familyID(cf), start, end)
+	}
+}
+
+// PutLogData adds bytes to the log that change no family: an annotation for
+// whoever reads the log.
+func (b *Batch) PutLogData(blob []byte) {
+	if b.err == nil {
+		b.err = b.rep.LogData(blob)
+	}
+}
+
+// maxRecordBytes bounds keys and values: their lengths are 32-bit numbers in the files.
+const maxRecordBytes = 1<<32 - 1
+
+// account notes what an operation adds to a family; nil says that b has failed.
+func (b *Batch) account(cf *ColumnFamily, key, value []byte) *familyUse {
+	if b.err != nil {
+		return nil
+	}
+	if len(key) > maxRecordBytes || len(value) > maxRecordBytes {
+		b.err = fmt.Errorf("%w: a key of %d and a value of %d bytes: each must be below 4 GiB", ErrInvalidArgument, len(key), len(value))
+		return nil
+	}
+	if cf != nil {
+		if b.err = cf.checkKey(key); b.err != nil {
+			return nil
+		}
+	}
+	u := b.lastUse(cf)
+	u.entries++
+	u.bytes += int64(len(key)) + int64(len(value))
+	return u
+}
+
+// lastUse finds the entry of a family, last one first: batches mostly stay with one.
+func (b *Batch) lastUse(cf *ColumnFamily) *familyUse {
+	for i := len(b.use) - 1; i >= 0; i-- {
+		if b.use[i].cf == cf {
+			return &b.use[i]
+		}
+	}
+	b.use = append(b.use, familyUse{cf: cf})
+	return &b.use[len(b.use)-1]
+}
+
+func familyID(cf *ColumnFamily) uint32 {
+	if cf == nil {
+		return 0
+	}
+	return cf.id
+}

@@ -1,0 +1,221 @@
+package flatrock
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+)
+
+// ColumnFamily is a key space of its own within a database: its own options,
+// memtables and files, but one log and one order of writes with the others, so
+// that a Batch over several families is atomic. Its methods do for this family
+// what those of DB do for the default one. Safe for concurrent use.
+type ColumnFamily struct {
+	db    *DB
+	id    uint32
+	name  string
+	opts  *ColumnFamilyOptions // defaults filled in; fixed after Open
+	order keys.Order
+
+	// state is what readers see; see readState.
+	state atomic.Pointer[readState]
+	// dropped is set by DropColumnFamily.
+	dropped atomic.Bool
+
+	// active takes writes. Changed by the commit leader, under db.mu.
+	active *memState
+
+	// Guarded by db.mu.
+	immutables []*memState // newest first; replaced, never changed in place
+	files      *fileSet    // of the current version
+	logNumber  uint64      // as recorded in the MANIFEST: older logs hold nothing that this family needs
+	memID      uint64
+	flushing   bool   // a flush of this family runs
+	flushBelow uint64 // memtables with ids up to this one are flushed without waiting for more
+	compacting bool   // a compaction of this family runs
+
+	// tables are the open files by number. Guarded by db.mu.
+	tables map[uint64]*tableHandle
+}
+
+// Name is the family's name, ID its number in the files.
+func (cf *ColumnFamily) Name() string { return cf.name }
+
+// ID is the family's number in the log and the MANIFEST.
+func (cf *ColumnFamily) ID() uint32 { return cf.id }
+
+// Options returns the options in force, defaults filled in. They must not be changed.
+func (cf *ColumnFamily) Options() *ColumnFamilyOptions { return cf.opts }
+
+// newColumnFamily checks options and makes a family without memtable or files.
+func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*ColumnFamily, error) {
+	if o == nil {
+		o = &ColumnFamilyOptions{}
+	}
+	o = o.withDefaults()
+	if err := o.validate(name); err != nil {
+		return nil, err
+	}
+	if o.PrefixExtractor == nil && (o.MemTable.Kind == HashSkipList || o.MemTable.Kind == HashLinkList) {
+		db.log.Warn("a hash memtable needs a prefix extractor; using a skip list", "family", name)
+	}
+	return &ColumnFamily{
+		db: db, id: id, name: name, opts: o,
+		order:  keys.NewOrder(o.Comparator),
+		tables: make(map[uint64]*tableHandle),
+	}, nil
+}
+
+// checkKey refuses a key that the family's table format could not store later.
+func (cf *ColumnFamily) checkKey(key []byte) error {
+	t, ok := cf.opts.Table.(PlainTableOptions)
+	if !ok {
+		return nil
+	}
+	if t.UserKeyLen != 0 && len(key) != int(t.UserKeyLen) {
+		return fmt.Errorf("%w: column family %q: key %q has %d bytes, and UserKeyLen is %d", ErrInvalidArgument, cf.name, key, len(key), t.UserKeyLen)
+	}
+	if e := cf.opts.PrefixExtractor; e != nil && e.PrefixLen(key) < 0 {
+		return fmt.Errorf("%w: column family %q: key %q is outside the domain of prefix extractor %s", ErrInvalidArgument, cf.name, key, e.Name())
+	}
+	return nil
+}
+
+// ColumnFamily returns the open family of that name, or nil.
+func (db *DB) ColumnFamily(name string) *ColumnFamily {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for _, cf := range db.families {
+		if cf.name == name {
+			return cf
+		}
+	}
+	return nil
+}
+
+// ColumnFamilies returns the open families in the order of their ids.
+func (db *DB) ColumnFamilies() []*ColumnFamily {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return append([]*ColumnFamily(nil), db.families...)
+}
+
+// DefaultColumnFamily returns the family that every database has.
+func (db *DB) DefaultColumnFamily() *ColumnFamily { return db.defaultCF }
+
+// CreateColumnFamily adds a family. Nil options mean all zero. The name must be new and not empty.
+func (db *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFamily, error) {
+	if db.opts.ReadOnly {
+		return nil, ErrReadOnly
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%w: a column family needs a name", ErrInvalidArgument)
+	}
+	var cf *ColumnFamily
+	var err error
+	db.exclusive(func() { cf, err = db.createFamily(name, o) })
+	if err != nil {
+		return nil, err
+	}
+	if !db.opening {
+		err = db.writeOptions()
+	}
+	return cf, err
+}
+
+// createFamily runs as the commit leader, so that the family's first log is the
+// current one.
+func (db *DB) createFamily(name string, o *ColumnFamilyOptions) (*ColumnFamily, error) {
+	if db.closed.Load() {
+		return nil, ErrClosed
+	}
+	if err := db.writable(); err != nil {
+		return nil, err
+	}
+	if db.ColumnFamily(name) != nil {
+		return nil, fmt.Errorf("%w: column family %q", ErrExists, name)
+	}
+	db.manifestMu.Lock()
+	defer db.manifestMu.Unlock()
+	cf, err := db.newColumnFamily(db.manifest.NewColumnFamilyID(), name, o)
+	if err != nil {
+		return nil, err
+	}
+	edit := &manifest.VersionEdit{
+		ColumnFamily:    cf.id,
+		AddColumnFamily: manifest.Some(name),
+		Comparator:      manifest.Some(cf.opts.Comparator.Name()),
+		LogNumber:       manifest.Some(db.wal.number),
+		LastSeq:         manifest.Some(db.lastSeq),
+	}
+	db.creating.Store(cf)
+	defer db.creating.Store(nil)
+	if err := db.manifest.Append(edit); err != nil {
+		return nil, db.fail("MANIFEST append", err)
+	}
+	cf.logNumber = db.wal.number
+	if err := cf.start(db.manifest.Version(cf.id), db.wal.number); err != nil {
+		return nil, db.fail("column family", err)
+	}
+	db.mu.Lock()
+	db.setFamiliesLocked(append(slices.Clone(db.families), cf))
+	db.mu.Unlock()
+	return cf, nil
+}
+
+// setFamiliesLocked replaces the list of families and the table that finds them by id.
+func (db *DB) setFamiliesLocked(families []*ColumnFamily) {
+	t := &familyTable{byID: make(map[uint32]*ColumnFamily, len(families))}
+	for _, cf := range families {
+		t.byID[cf.id] = cf
+	}
+	db.families = families
+	db.byID.Store(t)
+}
+
+// DropColumnFamily removes a family and its data. Iterators and pinned values that
+// are open go on until they are closed; everything else through the handle fails
+// with ErrColumnFamilyDropped. The default family cannot be dropped.
+func (db *DB) DropColumnFamily(cf *ColumnFamily) error {
+	if db.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	if cf.id == 0 {
+		return fmt.Errorf("%w: the default column family cannot be dropped", ErrInvalidArgument)
+	}
+	var err error
+	db.exclusive(func() { err = db.dropFamily(cf) })
+	if err != nil {
+		return err
+	}
+	return db.writeOptions()
+}
+
+func (db *DB) dropFamily(cf *ColumnFamily) error {
+	if err := db.usable(cf); err != nil {
+		return err
+	}
+	db.manifestMu.Lock()
+	defer db.manifestMu.Unlock()
+	edit := &manifest.VersionEdit{ColumnFamily: cf.id, DropColumnFamily: true, LastSeq: manifest.Some(db.lastSeq)}
+	if err := db.manifest.Append(edit); err != nil {
+		return db.fail("MANIFEST append", err)
+	}
+	db.mu.Lock()
+	cf.dropped.Store(true)
+	for _, h := range cf.tables {
+		h.obsolete = true
+	}
+	rest := slices.Clone(db.families)
+	rest = slices.DeleteFunc(rest, func(o *ColumnFamily) bool { return o == cf })
+	db.setFamiliesLocked(rest)
+	dead := db.obsoleteLogsLocked()
+	db.updateStallLocked()
+	db.mu.Unlock()
+	db.retire(cf)
+	db.deleteLogs(dead)
+	return nil
+}

@@ -1,0 +1,152 @@
+package flatrock
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// DB is an open database. All methods are safe for concurrent use; those of
+// Batch, Iterator and PinnedValue are not.
+//
+// Locks, in the order in which they may be taken: the commit queue's leadership,
+// manifestMu, mu. Nothing waits for readers.
+type DB struct {
+	// Fixed after Open.
+	dir       string
+	opts      *Options
+	fs        mmapfs.FS
+	log       *slog.Logger
+	lock      io.Closer // LOCK; nil when read-only
+	dbID      string
+	sessionID string
+	hostID    string
+	defaultCF *ColumnFamily
+	opening   bool            // true until Open returns
+	lifetime  context.Context // ends when Close begins
+	endLife   context.CancelFunc
+
+	// visibleSeq is the newest sequence number that readers may see. It moves once
+	// a group of writes is in the memtables.
+	visibleSeq atomic.Uint64
+	snapshots  snapshotList
+	closed     atomic.Bool
+	metrics    metrics
+
+	queue commitQueue
+	// Owned by the commit leader.
+	lastSeq uint64 // newest sequence number given out
+	group   commitGroup
+	wal     *logFile // takes writes; the last of logs. Changed under mu
+
+	// stalled sends writers through waitOutStall.
+	stalled atomic.Bool
+
+	// manifestMu is held while an edit is written and applied, so that edits reach
+	// the MANIFEST in the order of the versions they describe.
+	manifestMu sync.Mutex
+	manifest   *manifest.Writer
+	creating   atomic.Pointer[ColumnFamily] // the family that CreateColumnFamily adds, for the MANIFEST's comparator
+
+	mu sync.Mutex
+	// Guarded by mu.
+	families   []*ColumnFamily // by id
+	byID       atomic.Pointer[familyTable]
+	logs       []*logFile // live logs, oldest first; the last takes writes
+	retiring   []*readState
+	background error      // the first write-side failure; nothing is written after it
+	work       *sync.Cond // background work was requested or finished
+	workers    sync.WaitGroup
+	stopping   bool
+	manual     []*manualCompaction
+	loading    bool // files wait for loadLoop
+}
+
+// familyTable finds families by id without a lock.
+type familyTable struct{ byID map[uint32]*ColumnFamily }
+
+// Put sets key to value in the default column family.
+func (db *DB) Put(wo *WriteOptions, key, value []byte) error {
+	return db.defaultCF.Put(wo, key, value)
+}
+
+// Delete removes key from the default column family; it need not exist.
+func (db *DB) Delete(wo *WriteOptions, key []byte) error { return db.defaultCF.Delete(wo, key) }
+
+// SingleDelete removes a key that was written exactly once since it was last
+// removed; the pair vanishes in compactions sooner than with Delete. After several
+// writes of the key the result is undefined, as in RocksDB.
+func (db *DB) SingleDelete(wo *WriteOptions, key []byte) error {
+	return db.defaultCF.SingleDelete(wo, key)
+}
+
+// Merge adds an operand for the family's MergeOperator to combine.
+func (db *DB) Merge(wo *WriteOptions, key, operand []byte) error {
+	return db.defaultCF.Merge(wo, key, operand)
+}
+
+// DeleteRange removes the keys from start up to but not including end.
+// Families with plain tables refuse it with ErrNotSupported.
+func (db *DB) DeleteRange(wo *WriteOptions, start, end []byte) error {
+	return db.defaultCF.DeleteRange(wo, start, end)
+}
+
+// NewIterator returns an iterator over the default column family, not positioned. Close it
+// before the database.
+func (db *DB) NewIterator(ro *ReadOptions) (*Iterator, error) { return db.defaultCF.NewIterator(ro) }
+
+// Flush writes the memtables of the default column family to level 0 and waits for it.
+func (db *DB) Flush(ctx context.Context, fo *FlushOptions) error { return db.defaultCF.Flush(ctx, fo) }
+
+// CompactRange compacts the keys from start to end, both inclusive and nil for
+// open, of the default column family into one sorted run, so that reads meet one file per key.
+func (db *DB) CompactRange(ctx context.Context, o *CompactRangeOptions, start, end []byte) error {
+	return db.defaultCF.CompactRange(ctx, o, start, end)
+}
+
+// Put sets key to value. The value may be empty; both are copied.
+func (cf *ColumnFamily) Put(wo *WriteOptions, key, value []byte) error {
+	return cf.writeOne(wo, func(b *Batch) { b.Put(cf, key, value) })
+}
+
+// Delete is DB.Delete for this column family.
+func (cf *ColumnFamily) Delete(wo *WriteOptions, key []byte) error {
+	return cf.writeOne(wo, func(b *Batch) { b.Delete(cf, key) })
+}
+
+// SingleDelete is DB.SingleDelete for this column family.
+func (cf *ColumnFamily) SingleDelete(wo *WriteOptions, key []byte) error {
+	return cf.writeOne(wo, func(b *Batch) { b.SingleDelete(cf, key) })
+}
+
+// Merge is DB.Merge for this column family.
+func (cf *ColumnFamily) Merge(wo *WriteOptions, key, operand []byte) error {
+	return cf.writeOne(wo, func(b *Batch) { b.Merge(cf, key, operand) })
+}
+
+// DeleteRange is DB.DeleteRange for this column family.
+func (cf *ColumnFamily) DeleteRange(wo *WriteOptions, start, end []byte) error {
+	return cf.writeOne(wo, func(b *Batch) { b.DeleteRange(cf, start, end) })
+}
+
+// writeOne commits a batch of one operation that comes from a pool.
+func (cf *ColumnFamily) writeOne(wo *WriteOptions, op func(*Batch)) error {
+	b := batchPool.Get().(*Batch)
+	b.Reset()
+	op(b)
+	err := cf.db.Write(wo, b)
+	if b.Size() > maxPooledBatch {
+		return err // one huge value must not stay in memory for good
+	}
+	batchPool.Put(b)
+	return err
+}
+
+var batchPool = sync.Pool{New: func() any { return new(Batch) }}
+
+const maxPooledBatch = 1 << 20

@@ -1,0 +1,142 @@
+package flatrock
+
+import (
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/table"
+)
+
+// fileSet is a version with its files opened, laid out for reads. It is
+// immutable but for refs, and shared by the read states that have it.
+type fileSet struct {
+	version *manifest.Version
+	// levels[0] is newest first; its files may overlap. Deeper levels are in key
+	// order without overlap. Trailing empty levels are cut off.
+	levels [][]tableRef
+	// faultable: reads of some file may fault, so they run under the guard.
+	faultable bool
+
+	refs int // of read states, and of whoever builds on it; guarded by db.mu
+}
+
+// tableRef is a file as the search sees it: its bounds beside the handle, so that
+// choosing a file touches one array.
+type tableRef struct {
+	smallest, largest []byte // user keys, borrowed from the metadata
+	handle            *tableHandle
+}
+
+// newFileSet opens what is not open yet and takes a reference to each file of v.
+// On an error nothing is referenced. The caller holds db.mu.
+func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
+	fs := &fileSet{version: v}
+	depth := 0
+	for l, files := range v.Levels {
+		if len(files) > 0 {
+			depth = l + 1
+		}
+	}
+	fs.levels = make([][]tableRef, depth)
+	for l := range depth {
+		fs.levels[l] = make([]tableRef, 0, len(v.Levels[l]))
+		for _, meta := range v.Levels[l] {
+			h := cf.tables[meta.Number]
+			if h == nil {
+				var err error
+				if h, err = cf.openTable(meta); err != nil {
+					for _, h := range fs.unref() {
+						h.close()
+					}
+					return nil, err
+				}
+			}
+			h.refs++
+			fs.faultable = fs.faultable || h.canFault()
+			fs.levels[l] = append(fs.levels[l], tableRef{meta.SmallestKey, meta.LargestKey, h})
+		}
+	}
+	fs.refs = 0
+	return fs, nil
+}
+
+// unref drops one reference of fs; when it was the last, the references that fs
+// holds to files are dropped too. It returns the files that nothing refers to
+// any more. The caller holds db.mu.
+func (fs *fileSet) unref() (dead []*tableHandle) {
+	fs.refs--
+	if fs.refs > 0 {
+		return nil
+	}
+	for _, level := range fs.levels {
+		for _, r := range level {
+			h := r.handle
+			if h.refs--; h.refs == 0 {
+				if h.cf.tables[h.meta.Number] == h {
+					delete(h.cf.tables, h.meta.Number)
+				}
+				dead = append(dead, h)
+			}
+		}
+	}
+	return dead
+}
+
+// get finds the newest entry that look may see in the files.
+func (fs *fileSet) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
+	for l, level := range fs.levels {
+		if l == 0 {
+			for i := range level {
+				r := &level[i]
+				if !r.mayHold(look) {
+					continue
+				}
+				if value, trailer, ok, err = r.handle.get(look, pin); ok || err != nil {
+					return value, trailer, ok, err
+				}
+			}
+			continue
+		}
+		for i := findFile(level, look); i >= 0; i = nextFile(level, look, i) {
+			if value, trailer, ok, err = level[i].handle.get(look, pin); ok || err != nil {
+				return value, trailer, ok, err
+			}
+		}
+	}
+	return nil, 0, false, nil
+}
+
+// mayHold reports whether the key lies between the bounds of the file.
+func (r *tableRef) mayHold(look *keys.Lookup) bool {
+	o := r.handle.cf.order
+	return o.Compare(look.UserKey, r.smallest) >= 0 && o.Compare(look.UserKey, r.largest) <= 0
+}
+
+// findFile is the first file of a sorted level that may hold the key, or -1.
+func findFile(level []tableRef, look *keys.Lookup) int {
+	if len(level) == 0 {
+		return -1
+	}
+	o := level[0].handle.cf.order
+	lo, hi := 0, len(level)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if o.Compare(level[mid].largest, look.UserKey) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == len(level) || o.Compare(look.UserKey, level[lo].smallest) < 0 {
+		return -1
+	}
+	return lo
+}
+
+// nextFile is the file after i if it may hold older entries of the key: old
+// versions of RocksDB cut files between two entries of one user key.
+func nextFile(level []tableRef, look *keys.Lookup, i int) int {
+	if i++; i < len(level) && level[i].handle.cf.order.Compare(look.UserKey, level[i].smallest) == 0 {
+		return i
+	}
+	return -1
+}

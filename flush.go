@@ -1,0 +1,225 @@
+package flatrock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/flatrock-db/flatrock/compaction"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+)
+
+// Flush writes what the family's memtables hold to level 0 and waits until it is
+// there, or with NoWait only until it is scheduled.
+func (cf *ColumnFamily) Flush(ctx context.Context, fo *FlushOptions) error {
+	db := cf.db
+	if db.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	var err error
+	var id uint64 // memtables up to this one must be gone
+	db.exclusive(func() {
+		if err = db.usable(cf); err != nil {
+			return
+		}
+		id = cf.active.id
+		if cf.active.empty() {
+			id--
+			return
+		}
+		err = db.switchMemtables([]*ColumnFamily{cf}, 0)
+	})
+	if err != nil {
+		return err
+	}
+	db.mu.Lock()
+	if cf.flushBelow < id {
+		cf.flushBelow = id
+	}
+	db.work.Broadcast()
+	db.mu.Unlock()
+	if fo != nil && fo.NoWait {
+		return nil
+	}
+	return db.waitUntil(ctx, func() (bool, error) {
+		if cf.dropped.Load() {
+			return true, nil
+		}
+		n := len(cf.immutables)
+		return n == 0 || cf.immutables[n-1].id > id, db.background
+	})
+}
+
+// usable says why the family cannot be written, if so.
+func (db *DB) usable(cf *ColumnFamily) error {
+	switch {
+	case db.closed.Load():
+		return ErrClosed
+	case cf.dropped.Load():
+		return fmt.Errorf("%w: %q", ErrColumnFamilyDropped, cf.name)
+	}
+	return db.writable()
+}
+
+// waitUntil waits for background work until done reports true, an error, or the
+// context ends. done runs under db.mu.
+func (db *DB) waitUntil(ctx context.Context, done func() (bool, error)) error {
+	stop := context.AfterFunc(ctx, func() {
+		db.mu.Lock()
+		db.work.Broadcast()
+		db.mu.Unlock()
+	})
+	defer stop()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for {
+		ok, err := done()
+		if ok {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if db.stopping {
+			return ErrClosed
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		db.work.Wait()
+	}
+}
+
+// pickFlushLocked chooses the family whose oldest memtables are to be flushed next.
+func (db *DB) pickFlushLocked() (*ColumnFamily, []*memState) {
+	for _, cf := range db.families {
+		n := len(cf.immutables)
+		if n == 0 || cf.flushing || cf.dropped.Load() {
+			continue
+		}
+		oldest := cf.immutables[n-1]
+		if n < cf.opts.MinWriteBufferNumberToMerge && oldest.id > cf.flushBelow && !db.stopping {
+			continue
+		}
+		// Together they must fit one file: level 0 files may not share their span of
+		// sequence numbers, so a flush is never split.
+		var mems []*memState
+		var size int64
+		for i := n - 1; i >= 0; i-- {
+			size += cf.immutables[i].usedBytes()
+			if len(mems) > 0 && size > cf.maxMemtableBytes() {
+				break
+			}
+			mems = append([]*memState{cf.immutables[i]}, mems...)
+		}
+		return cf, mems
+	}
+	return nil, nil
+}
+
+// flushLoop writes immutable memtables to level 0, one family at a time.
+func (db *DB) flushLoop() {
+	defer db.workers.Done()
+	for {
+		db.mu.Lock()
+		cf, mems := db.pickFlushLocked()
+		for cf == nil && !db.stopping && db.background == nil {
+			db.work.Wait()
+			cf, mems = db.pickFlushLocked()
+		}
+		if db.background != nil || db.stopping {
+			db.mu.Unlock()
+			return
+		}
+		cf.flushing = true
+		// The pinned state keeps the memtables, whatever becomes of the family.
+		pinned, stripe := cf.acquire()
+		db.mu.Unlock()
+		err := db.flushMemtables(cf, mems)
+		pinned.release(stripe)
+		db.mu.Lock()
+		cf.flushing = false
+		if err != nil {
+			db.failLocked("flush", err)
+		}
+		db.updateStallLocked()
+		db.mu.Unlock()
+	}
+}
+
+// flushMemtables writes mems (newest first, the family's oldest) to level 0 and
+// installs the result.
+func (db *DB) flushMemtables(cf *ColumnFamily, mems []*memState) error {
+	start := time.Now()
+	files, err := db.writeLevel0(cf, mems)
+	if err != nil {
+		return err
+	}
+	if len(db.ColumnFamilies()) > 1 {
+		if err := db.syncClosedLogs(); err != nil {
+			return err
+		}
+	}
+	edit := &manifest.VersionEdit{ColumnFamily: cf.id}
+	for _, m := range files {
+		edit.NewFiles = append(edit.NewFiles, manifest.NewFile{Level: 0, Meta: m})
+	}
+	if err := db.install(cf, edit, mems); err != nil {
+		return err
+	}
+	for _, m := range files {
+		db.metrics.flushed.Add(int64(m.Size))
+		db.log.Info("flush", "family", cf.name, "file", m.Number, "bytes", m.Size, "took", time.Since(start))
+	}
+	db.metrics.flushes.Add(1)
+	return nil
+}
+
+// writeLevel0 merges memtables, newest first, into at most one synced table file.
+func (db *DB) writeLevel0(cf *ColumnFamily, mems []*memState) ([]*manifest.FileMetadata, error) {
+	job := &compaction.Job{EpochNumber: db.manifest.NewEpoch(cf.id)}
+	for _, m := range mems {
+		m.mem.MarkImmutable()
+		job.Sources = append(job.Sources, compaction.MemTableSource(m.mem.NewIterator()))
+		job.Tombstones = append(job.Tombstones, m.tombs.Tombstones()...)
+	}
+	result, err := db.runJob(context.Background(), cf, job, 0)
+	if err != nil {
+		return nil, err
+	}
+	return result.Files, nil
+}
+
+// runJob fills in what every job of the family has in common, runs it, and
+// removes what it wrote if it failed.
+func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job, level int) (*compaction.Result, error) {
+	now := time.Now()
+	job.Order = cf.order
+	job.Snapshots = db.snapshots.list()
+	job.Operator = cf.opts.MergeOperator
+	job.FileCreationTime = uint64(now.Unix())
+	if job.OldestAncestorTime == 0 {
+		job.OldestAncestorTime = job.FileCreationTime
+	}
+	job.NewOutput = func() (compaction.Output, error) {
+		number := db.manifest.NewFileNumber()
+		w, err := cf.newTableWriter(number, level, db.identity(cf, number, now))
+		out := compaction.Output{Number: number, Writer: w}
+		if id, ok := manifest.UniqueID(db.dbID, db.sessionID, number); ok {
+			out.UniqueID = id[:]
+		}
+		return out, err
+	}
+	result, err := compaction.Run(ctx, job)
+	if err != nil {
+		for _, n := range result.Created {
+			if err := db.fs.Remove(manifest.TableName(db.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				db.log.Warn("deleting a table file of a failed job", "file", n, "err", err)
+			}
+		}
+		return nil, err
+	}
+	return result, nil
+}

@@ -1,0 +1,252 @@
+package flatrock
+
+import (
+	"fmt"
+
+	"github.com/flatrock-db/flatrock/internal/entity"
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// Get appends the value of key to dst and returns the extended slice.
+// ErrNotFound says that the key has no value; dst is then returned as it came.
+// Safe for concurrent use. With room in dst a Get allocates nothing, takes no
+// lock and, on data in RAM, makes no system call.
+func (db *DB) Get(ro *ReadOptions, key, dst []byte) ([]byte, error) {
+	return db.defaultCF.Get(ro, key, dst)
+}
+
+// Get is DB.Get for this column family.
+func (cf *ColumnFamily) Get(ro *ReadOptions, key, dst []byte) ([]byte, error) {
+	s, stripe, err := cf.enter()
+	if err != nil {
+		return dst, err
+	}
+	if s.files.faultable {
+		dst, err = s.getGuarded(ro, key, dst)
+	} else {
+		dst, err = s.getInto(ro, key, dst)
+	}
+	s.release(stripe)
+	return dst, err
+}
+
+// getGuarded is getInto for families with mapped files: a fault while a page is
+// read becomes an error that names the file.
+func (s *readState) getGuarded(ro *ReadOptions, key, dst []byte) (_ []byte, err error) {
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &err)
+	return s.getInto(ro, key, dst)
+}
+
+func (s *readState) getInto(ro *ReadOptions, key, dst []byte) ([]byte, error) {
+	var look keys.Lookup
+	look.UserKey = key
+	look.Seq = s.cf.readSeq(ro)
+	s.cf.opts.PrefixExtractor.Prepare(&look)
+	var pin table.Pin
+	value, trailer, ok, err := s.find(&look, &pin)
+	if err != nil {
+		return dst, err
+	}
+	if !ok {
+		return dst, ErrNotFound
+	}
+	dst, err = s.appendValue(dst, &look, value, trailer)
+	pin.Release()
+	return dst, err
+}
+
+// PinnedValue is a value that is read where it lies. The zero value is ready to
+// use, and may be used again after Release.
+type PinnedValue struct {
+	value  []byte
+	own    []byte // backs value when it had to be copied
+	state  *readState
+	stripe uint32
+	pin    table.Pin
+}
+
+// Value is the value, valid until Release. It must not be changed.
+func (p *PinnedValue) Value() []byte { return p.value }
+
+// Release lets go of the value. It may be called twice.
+func (p *PinnedValue) Release() {
+	p.pin.Release()
+	if p.state != nil {
+		p.state.release(p.stripe)
+		p.state = nil
+	}
+	p.value = nil
+}
+
+// GetPinned reads key into p without copying the value where the memory that
+// holds it can be pinned: memtables, resident tables and cached blocks. Values in
+// mapped files are copied, since reading them may fault. p must be released, also before Close;
+// holding one keeps old memtables and files alive.
+func (db *DB) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) error {
+	return db.defaultCF.GetPinned(ro, key, p)
+}
+
+// GetPinned is DB.GetPinned for this column family.
+func (cf *ColumnFamily) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) error {
+	p.Release()
+	s, stripe, err := cf.enter()
+	if err != nil {
+		return err
+	}
+	if s.files.faultable {
+		p.own, err = s.getGuarded(ro, key, p.own[:0])
+		p.value = p.own
+		s.release(stripe)
+		return err
+	}
+	var look keys.Lookup
+	look.UserKey = key
+	look.Seq = cf.readSeq(ro)
+	cf.opts.PrefixExtractor.Prepare(&look)
+	value, trailer, ok, err := s.find(&look, &p.pin)
+	if err == nil && !ok {
+		err = ErrNotFound
+	}
+	if err == nil && keys.KindOf(trailer) != keys.KindValue {
+		p.own, err = s.appendValue(p.own[:0], &look, value, trailer)
+		value = p.own
+	}
+	if err != nil {
+		p.pin.Release()
+		s.release(stripe)
+		return err
+	}
+	p.value, p.state, p.stripe = value, s, stripe
+	return nil
+}
+
+// enter pins the read state of a family that is open.
+func (cf *ColumnFamily) enter() (*readState, uint32, error) {
+	s, stripe := cf.acquire()
+	if s.active == nil { // what Close publishes
+		s.release(stripe)
+		if cf.dropped.Load() {
+			return nil, 0, fmt.Errorf("%w: %q", ErrColumnFamilyDropped, cf.name)
+		}
+		return nil, 0, ErrClosed
+	}
+	return s, stripe, nil
+}
+
+// readSeq is the newest sequence number that a read may see. It is taken after
+// the read state was pinned: an older number could name versions that a flush
+// or compaction has dropped since.
+func (cf *ColumnFamily) readSeq(ro *ReadOptions) uint64 {
+	if ro != nil && ro.Snapshot != nil {
+		return ro.Snapshot.seq
+	}
+	return cf.db.visibleSeq.Load()
+}
+
+// find returns the newest entry that look may see, deletes excluded: for a key
+// that is deleted, ok is false. The order of the search is the order of age:
+// active memtable, immutable ones, level 0 from its newest file, deeper levels.
+// The first entry found is the newest, since sources never overlap in age for
+// one key. A range tombstone of a source hides its own older entries and all of
+// the sources after it.
+func (s *readState) find(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
+	value, trailer, ok = s.active.get(look)
+	for i := 0; !ok && i < len(s.immutables); i++ {
+		value, trailer, ok = s.immutables[i].get(look)
+	}
+	if !ok {
+		value, trailer, ok, err = s.files.get(look, pin)
+	}
+	if ok && isDelete(keys.KindOf(trailer)) {
+		pin.Release()
+		return nil, 0, false, err
+	}
+	return value, trailer, ok, err
+}
+
+func isDelete(k keys.Kind) bool {
+	return k == keys.KindDelete || k == keys.KindSingleDelete || k == keys.KindRangeDelete || k == keys.KindDeleteWithTimestamp
+}
+
+// appendValue appends what the entry (value, trailer) that find returned means to a reader.
+func (s *readState) appendValue(dst []byte, look *keys.Lookup, value []byte, trailer uint64) ([]byte, error) {
+	if keys.KindOf(trailer) == keys.KindValue {
+		return append(dst, value...), nil
+	}
+	if keys.KindOf(trailer) == keys.KindMerge {
+		return s.appendMerged(dst, *look, value, trailer)
+	}
+	v, err := resolveValue(look.UserKey, value, keys.KindOf(trailer))
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, v...), nil
+}
+
+// resolveValue gives the plain value of an entry of a kind that wraps one.
+func resolveValue(userKey, value []byte, k keys.Kind) ([]byte, error) {
+	switch k {
+	case keys.KindValue:
+		return value, nil
+	case keys.KindEntity:
+		return entity.Default(value)
+	case keys.KindValuePreferredSeqno:
+		if len(value) < 8 {
+			return nil, fmt.Errorf("%w: key %q: a TimedPut value of %d bytes, want at least 8", ErrCorruption, userKey, len(value))
+		}
+		return value[:len(value)-8], nil
+	}
+	return nil, fmt.Errorf("%w: key %q is stored as %v", ErrNotSupported, userKey, k)
+}
+
+// appendMerged collects the operands below the one found, newest first, by
+// looking again with ever smaller sequence numbers, until a value, a delete or
+// nothing ends them.
+func (s *readState) appendMerged(dst []byte, look keys.Lookup, operand []byte, trailer uint64) ([]byte, error) {
+	op := s.cf.opts.MergeOperator
+	if op == nil {
+		return dst, fmt.Errorf("%w: key %q has merge operands, and column family %q has no MergeOperator", ErrInvalidArgument, look.UserKey, s.cf.name)
+	}
+	operands := [][]byte{append([]byte(nil), operand...)}
+	var base []byte
+	hasBase := false
+	for {
+		seq := keys.Seq(trailer)
+		if seq == 0 {
+			break
+		}
+		look.Seq = seq - 1
+		var pin table.Pin
+		value, t, ok, err := s.find(&look, &pin)
+		if err != nil {
+			return dst, err
+		}
+		if !ok {
+			break
+		}
+		if keys.KindOf(t) == keys.KindMerge {
+			operands = append(operands, append([]byte(nil), value...))
+			trailer = t
+			pin.Release()
+			continue
+		}
+		v, err := resolveValue(look.UserKey, value, keys.KindOf(t))
+		base, hasBase = append([]byte(nil), v...), true
+		pin.Release()
+		if err != nil {
+			return dst, err
+		}
+		break
+	}
+	for i, j := 0, len(operands)-1; i < j; i, j = i+1, j-1 {
+		operands[i], operands[j] = operands[j], operands[i]
+	}
+	v, err := op.FullMerge(look.UserKey, base, hasBase, operands)
+	if err != nil {
+		return dst, fmt.Errorf("flatrock: merging key %q of column family %q: %w", look.UserKey, s.cf.name, err)
+	}
+	return append(dst, v...), nil
+}

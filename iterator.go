@@ -1,0 +1,282 @@
+package flatrock
+
+import (
+	"errors"
+	"iter"
+	"sync"
+
+	"github.com/flatrock-db/flatrock/internal/iterator"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// Iterator walks the keys of a column family in order, as they were when it was
+// made (or at ReadOptions.Snapshot). It starts out not positioned. It keeps the memtables and files
+// of its moment alive until it is closed. One goroutine at a time may use it.
+//
+// With a PrefixExtractor a seek finds its position through the prefix hashes; a
+// walk that leaves the prefix goes on in total order, so the answers are always
+// those of a total order (RocksDB leaves them undefined). ReadOptions.PrefixSameAsStart
+// ends the walk with the prefix instead.
+type Iterator struct {
+	in *iteratorState // nil once closed
+}
+
+// iteratorState is the part of an Iterator that is used again: pooled apart from the
+// Iterator, so that a second Close cannot reach into somebody else's iterator.
+type iteratorState struct {
+	user   iterator.User
+	state  *readState
+	stripe uint32
+	err    error
+
+	// Values and keys in mapped files are copied: the caller reads them outside
+	// of the guard.
+	guarded    bool
+	key, value []byte
+
+	sources []table.Iterator
+	tombs   []iterator.SourceTombstones
+	levels  []levelFiles
+	runs    []iterator.Level
+}
+
+var iteratorPool = sync.Pool{New: func() any { return new(iteratorState) }}
+
+// NewIterator is DB.NewIterator for this column family.
+func (cf *ColumnFamily) NewIterator(ro *ReadOptions) (*Iterator, error) {
+	if ro == nil {
+		ro = &ReadOptions{}
+	}
+	s, stripe, err := cf.enter()
+	if err != nil {
+		return nil, err
+	}
+	it := iteratorPool.Get().(*iteratorState)
+	it.state, it.stripe, it.err = s, stripe, nil
+	it.guarded = s.files.faultable
+	err = it.open(cf, ro)
+	if err != nil {
+		err = errors.Join(err, it.close())
+		return nil, err
+	}
+	return &Iterator{it}, nil
+}
+
+// open collects the sources, newest first.
+func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
+	if it.guarded {
+		old := mmapfs.Guard()
+		defer mmapfs.Unguard(old, &err)
+	}
+	s := it.state
+	to := table.IterOptions{
+		NoFill:          !ro.FillCache.or(true),
+		VerifyChecksums: ro.VerifyChecksums.or(true),
+		ReadaheadSize:   ro.ReadaheadSize,
+	}
+	it.sources, it.tombs = it.sources[:0], it.tombs[:0]
+	it.addMemtable(s.active)
+	for _, m := range s.immutables {
+		it.addMemtable(m)
+	}
+	depth := 0
+	for l, level := range s.files.levels {
+		if l > 0 && len(level) > 1 {
+			depth++
+		}
+	}
+	it.levels = append(it.levels[:0], make([]levelFiles, depth)...)
+	if cap(it.runs) < depth {
+		it.runs = make([]iterator.Level, depth)
+	}
+	it.runs = it.runs[:depth]
+	depth = 0
+	for l, level := range s.files.levels {
+		for i := range level {
+			if h := level[i].handle; h.tombs != nil {
+				it.tombs = append(it.tombs, iterator.SourceTombstones{Source: len(it.sources), List: h.tombs})
+			}
+			if l == 0 || len(level) == 1 {
+				it.sources = append(it.sources, level[i].handle.reader().NewIterator(to))
+			}
+		}
+		if l > 0 && len(level) > 1 {
+			it.levels[depth] = levelFiles{level, to}
+			it.runs[depth].Init(cf.order, &it.levels[depth])
+			it.sources = append(it.sources, &it.runs[depth])
+			depth++
+		}
+	}
+	o := iterator.Options{
+		Order: cf.order,
+		Seq:   cf.readSeq(ro),
+		Lower: ro.LowerBound, Upper: ro.UpperBound,
+		Operator:   cf.opts.MergeOperator,
+		Tombstones: it.tombs,
+	}
+	if e := cf.opts.PrefixExtractor; e != nil && (!ro.TotalOrderSeek || ro.PrefixSameAsStart) {
+		o.Prefixer, o.PrefixSameAsStart = e, ro.PrefixSameAsStart
+	}
+	it.user.Reset(&o, it.sources)
+	return nil
+}
+
+func (it *iteratorState) addMemtable(m *memState) {
+	for _, l := range m.tombs.AppendLists(nil) {
+		it.tombs = append(it.tombs, iterator.SourceTombstones{Source: len(it.sources), List: l})
+	}
+	if m.mem.Entries() > 0 || m == it.state.active {
+		it.sources = append(it.sources, m.mem.NewIterator())
+	}
+}
+
+// levelFiles gives the files of a sorted level to iterator.Level.
+type levelFiles struct {
+	files []tableRef
+	o     table.IterOptions
+}
+
+func (l *levelFiles) Len() int { return len(l.files) }
+func (l *levelFiles) Smallest(i int) ([]byte, uint64) {
+	return l.files[i].smallest, l.files[i].handle.meta.SmallestTrailer
+}
+func (l *levelFiles) Largest(i int) ([]byte, uint64) {
+	return l.files[i].largest, l.files[i].handle.meta.LargestTrailer
+}
+func (l *levelFiles) Open(i int) (table.Iterator, error) {
+	return l.files[i].handle.reader().NewIterator(l.o), nil
+}
+
+// move runs a positioning call. In families with mapped files it runs under the
+// guard, and what it found is copied.
+func (it *Iterator) move(f func(*iterator.User) bool) bool {
+	in := it.in
+	if in == nil {
+		return false
+	}
+	if in.guarded {
+		return in.moveGuarded(f)
+	}
+	return f(&in.user)
+}
+
+func (it *iteratorState) moveGuarded(f func(*iterator.User) bool) (ok bool) {
+	it.err = nil
+	if it.guardedCall(f); it.err != nil {
+		return false
+	}
+	return it.user.Valid()
+}
+
+func (it *iteratorState) guardedCall(f func(*iterator.User) bool) {
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &it.err)
+	if f(&it.user) {
+		it.key = append(it.key[:0], it.user.Key()...)
+		it.value = append(it.value[:0], it.user.Value()...)
+	}
+}
+
+// SeekGE moves to the first key at or after key and reports whether there is one.
+func (it *Iterator) SeekGE(key []byte) bool {
+	return it.move(func(u *iterator.User) bool { return u.SeekGE(key) })
+}
+
+// SeekLT moves to the last key before key.
+func (it *Iterator) SeekLT(key []byte) bool {
+	return it.move(func(u *iterator.User) bool { return u.SeekLT(key) })
+}
+
+// SeekLE moves to the last key at or before key. RocksDB: SeekForPrev.
+func (it *Iterator) SeekLE(key []byte) bool {
+	return it.move(func(u *iterator.User) bool { return u.SeekLE(key) })
+}
+
+// First moves to the first key.
+func (it *Iterator) First() bool { return it.move((*iterator.User).First) }
+
+// Last moves to the last key.
+func (it *Iterator) Last() bool { return it.move((*iterator.User).Last) }
+
+// Next moves to the key after the current one; the iterator must be valid.
+func (it *Iterator) Next() bool { return it.move((*iterator.User).Next) }
+
+// Prev moves to the key before the current one; the iterator must be valid.
+func (it *Iterator) Prev() bool { return it.move((*iterator.User).Prev) }
+
+// Valid reports whether the iterator stands on a key.
+func (it *Iterator) Valid() bool { return it.in != nil && it.in.err == nil && it.in.user.Valid() }
+
+// Key is the current key, valid until the next move. The iterator must be valid.
+func (it *Iterator) Key() []byte {
+	if it.in.guarded {
+		return it.in.key
+	}
+	return it.in.user.Key()
+}
+
+// Value is the current value, valid until the next move. The iterator must be valid.
+func (it *Iterator) Value() []byte {
+	if it.in.guarded {
+		return it.in.value
+	}
+	return it.in.user.Value()
+}
+
+// Err is what made the last move fail, nil at either end of the keys. After
+// Close it is ErrClosed.
+func (it *Iterator) Err() error {
+	if it.in == nil {
+		return ErrClosed
+	}
+	return it.in.failure()
+}
+
+func (it *iteratorState) failure() error {
+	if it.err != nil {
+		return it.err
+	}
+	return it.user.Err()
+}
+
+// Close releases what the iterator pins, and returns what Err would have. It may
+// be called twice.
+func (it *Iterator) Close() error {
+	in := it.in
+	if in == nil {
+		return nil
+	}
+	it.in = nil
+	return in.close()
+}
+
+func (it *iteratorState) close() error {
+	err := errors.Join(it.failure(), it.user.Close())
+	clear(it.sources)
+	clear(it.tombs)
+	clear(it.levels)
+	s, stripe := it.state, it.stripe
+	it.state = nil
+	s.release(stripe)
+	iteratorPool.Put(it)
+	return err
+}
+
+// All walks forward from the first key. Key and value are valid until the next
+// step. Ask Err afterwards.
+func (it *Iterator) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for ok := it.First(); ok && yield(it.Key(), it.Value()); ok = it.Next() {
+		}
+	}
+}
+
+// Range walks forward from the first key at or after start. Key and value are
+// valid until the next step. Ask Err afterwards.
+func (it *Iterator) Range(start []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for ok := it.SeekGE(start); ok && yield(it.Key(), it.Value()); ok = it.Next() {
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package flatrock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/wal"
+)
+
+// logFile is a live log: one that may hold writes that no table file has yet.
+//
+// Only the last log of db.logs takes writes; the others are closed. The commit
+// leader appends to db.logs, under db.mu; flushes take from its front.
+type logFile struct {
+	number uint64
+	path   string
+	w      *wal.Writer
+	// records: something was logged since the log was begun. Owned by the commit leader.
+	records bool
+
+	// Guarded by db.mu.
+	end       int64 // size once closed, else 0
+	synced    bool  // closed, and all of it is durable
+	dirSynced bool  // its directory entry is durable
+}
+
+// walOptions translates the options for the log writer.
+func (db *DB) walOptions() wal.WriterOptions {
+	o := wal.WriterOptions{}
+	switch db.opts.WALWriteMode {
+	case WALMapped:
+		o.Mode = wal.Mapped
+	case WALWrite:
+		o.Mode = wal.Plain
+	}
+	return o
+}
+
+// createLog begins the log of that number. When prev is not nil, the first record of the
+// new log names prev and its size: recovery must have read prev up to there
+// before it may go on, so that a log whose unsynced tail was lost is not
+// followed by writes that came later. To RocksDB the record is an annotation.
+func (db *DB) createLog(number, seq uint64, prev *logFile) (*logFile, error) {
+	l := &logFile{number: number, path: manifest.LogName(db.walDir(), number)}
+	w, err := wal.Create(db.fs, l.path, number, db.walOptions())
+	if err != nil {
+		return nil, fmt.Errorf("creating log %d: %w", number, err)
+	}
+	l.w = w
+	if prev != nil {
+		if err := w.AppendFollows(seq, wal.Follows{Number: prev.number, Size: prev.end}); err != nil {
+			w.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (db *DB) walDir() string {
+	if db.opts.WALDir != "" {
+		return db.opts.WALDir
+	}
+	return db.dir
+}
+
+// syncLogs makes all that was logged survive the death of the machine: the logs
+// before the current one too, which hold earlier writes. Only the leader calls it.
+func (db *DB) syncLogs() error {
+	if err := db.syncClosedLogs(); err != nil {
+		return err
+	}
+	l := db.wal
+	if err := l.w.Sync(); err != nil {
+		return err
+	}
+	return db.syncLogEntry(l)
+}
+
+// syncClosedLogs makes the logs before the current one durable. A flush needs it
+// too when other families still depend on them: the file it makes must not hold
+// writes that come after some that a crash of the machine could still take.
+func (db *DB) syncClosedLogs() error {
+	db.mu.Lock()
+	logs := db.logs[:len(db.logs)-1]
+	db.mu.Unlock()
+	for _, l := range logs {
+		db.mu.Lock()
+		synced := l.synced
+		db.mu.Unlock()
+		if synced {
+			continue
+		}
+		if err := db.syncClosed(l); err != nil {
+			return err
+		}
+		if err := db.syncLogEntry(l); err != nil {
+			return err
+		}
+		db.mu.Lock()
+		l.synced = true
+		db.mu.Unlock()
+	}
+	return nil
+}
+
+// syncLogEntry makes the directory entry of a log durable, once.
+func (db *DB) syncLogEntry(l *logFile) error {
+	db.mu.Lock()
+	done := l.dirSynced
+	db.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := db.fs.SyncDir(db.walDir()); err != nil {
+		return err
+	}
+	db.mu.Lock()
+	l.dirSynced = true
+	db.mu.Unlock()
+	return nil
+}
+
+// syncClosed syncs a log by name. A flush may have deleted it meanwhile: then its
+// writes are in synced table files.
+func (db *DB) syncClosed(l *logFile) error {
+	f, err := db.fs.OpenReadWrite(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	return errors.Join(err, f.Close())
+}
+
+// obsoleteLogsLocked takes the logs that no memtable needs out of db.logs, and
+// returns them for deletion once the edit that allows it is durable.
+func (db *DB) obsoleteLogsLocked() (dead []*logFile) {
+	keep := db.minLogLocked()
+	n := 0
+	for n < len(db.logs)-1 && db.logs[n].number < keep {
+		n++
+	}
+	dead = append(dead, db.logs[:n]...)
+	db.logs = append([]*logFile(nil), db.logs[n:]...)
+	return dead
+}
+
+// minLogLocked is the oldest log that recovery needs.
+func (db *DB) minLogLocked() uint64 {
+	keep := db.logs[len(db.logs)-1].number
+	for _, cf := range db.families {
+		keep = min(keep, cf.oldestLogLocked())
+	}
+	return keep
+}
+
+// oldestLogLocked is the oldest log that may hold writes of the family which are in no file.
+func (cf *ColumnFamily) oldestLogLocked() uint64 {
+	if n := len(cf.immutables); n > 0 {
+		return cf.immutables[n-1].logNumber
+	}
+	return cf.active.logNumber
+}
+
+func (db *DB) deleteLogs(dead []*logFile) {
+	for _, l := range dead {
+		if err := db.fs.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			db.log.Warn("deleting an obsolete log", "file", l.path, "err", err)
+		}
+	}
+}
+
+// SyncWAL makes every write so far survive the death of the machine. RocksDB: SyncWAL.
+func (db *DB) SyncWAL() error {
+	if db.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	var err error
+	db.exclusive(func() {
+		if db.closed.Load() {
+			err = ErrClosed
+			return
+		}
+		if err = db.writable(); err != nil {
+			return
+		}
+		if err = db.syncLogs(); err != nil {
+			err = db.fail("WAL sync", err)
+		}
+	})
+	return err
+}
+
+// writable returns the background error, if there is one.
+func (db *DB) writable() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.background
+}

@@ -1,0 +1,82 @@
+package flatrock
+
+import (
+	"sync/atomic"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/rangedel"
+	"github.com/flatrock-db/flatrock/memtable"
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// memState is a memtable with what the database keeps beside it.
+type memState struct {
+	mem   *memtable.MemTable
+	tombs *rangedel.Mutable
+
+	// id orders the memtables of a family by age.
+	id uint64
+	// logNumber is the oldest log that may hold entries of this memtable. While the memtable is
+	// active and empty it moves up with each new log. Guarded by db.mu.
+	logNumber uint64
+	// unlogged is set by the first write with DisableWAL. Written by the commit leader.
+	unlogged atomic.Bool
+	// refs counts the read states that hold the memtable. Guarded by db.mu.
+	refs int
+}
+
+// newMemState makes an empty memtable that can take at least room bytes.
+func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, error) {
+	m := cf.opts.MemTable
+	kind := m.Kind
+	if cf.opts.PrefixExtractor == nil && (kind == HashSkipList || kind == HashLinkList) {
+		kind = SkipList // as RocksDB does; Open has logged it
+	}
+	mem, err := memtable.New(memtable.Options{
+		Order:           cf.order,
+		Extractor:       cf.opts.PrefixExtractor,
+		Kind:            kind,
+		BucketCount:     m.BucketCount,
+		SkipListHeight:  m.SkipListHeight,
+		BranchingFactor: m.BranchingFactor,
+		Threshold:       m.Threshold,
+		Reserve:         memtableReserve(cf.opts.WriteBufferSize, room),
+		Arena: mmapfs.ArenaOptions{
+			Name:      "memtable",
+			HugePages: true,
+			Placement: cf.db.opts.Placement,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	cf.memID++
+	return &memState{mem: mem, tombs: rangedel.NewMutable(cf.order), id: cf.memID, logNumber: logNumber}, nil
+}
+
+// memtableReserve is how much address space a memtable gets. It costs nothing until it
+// is touched, so there is room for the batch that overshoots the buffer.
+func memtableReserve(writeBuffer, room int64) int64 {
+	return max(writeBuffer+writeBuffer/2+(16<<20), room+(1<<20))
+}
+
+// get finds the newest entry that look may see. A key that a range tombstone of
+// this memtable covers is reported as an entry of kind RangeDelete.
+func (m *memState) get(look *keys.Lookup) (value []byte, trailer uint64, ok bool) {
+	value, trailer, ok = m.mem.Get(look)
+	if m.tombs.Count() > 0 {
+		cover := m.tombs.Cover(look.UserKey, look.Seq)
+		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
+			return nil, keys.Pack(cover, keys.KindRangeDelete), true
+		}
+	}
+	return value, trailer, ok
+}
+
+// empty reports whether nothing was ever written to m.
+func (m *memState) empty() bool { return m.mem.Entries() == 0 && m.tombs.Count() == 0 }
+
+// usedBytes is what m holds of memory that counts against WriteBufferSize.
+func (m *memState) usedBytes() int64 {
+	return m.mem.UsedBytes() + m.tombs.UsedBytes()
+}

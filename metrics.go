@@ -1,0 +1,105 @@
+package flatrock
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// metrics counts what the write side and the background do. Reads count nothing:
+// a shared counter would cost them more than all else.
+type metrics struct {
+	writes       atomic.Int64
+	walBytes     atomic.Int64
+	flushes      atomic.Int64
+	flushed      atomic.Int64
+	compactions  atomic.Int64
+	compactedIn  atomic.Int64
+	compactedOut atomic.Int64
+	stalls       [stallCauses]atomic.Int64
+	stallNanos   [stallCauses]atomic.Int64
+}
+
+func (m *metrics) addStall(c stallCause, d time.Duration) {
+	m.stalls[c].Add(1)
+	m.stallNanos[c].Add(int64(d))
+}
+
+// Metrics is what a database has done since Open and what it holds now.
+type Metrics struct {
+	// Writes counts operations that were committed, WALBytes what they took in the log.
+	Writes, WALBytes int64
+	// Flushes counts memtables flushes, FlushedBytes the files they made.
+	Flushes, FlushedBytes int64
+	// Compactions counts compactions, with the bytes of files they read and wrote.
+	Compactions, CompactedIn, CompactedOut int64
+	// Stalls and StallTime say how often and how long writes were held, by cause:
+	// "memtables" (too many wait for their flush) or "level0" (too many files there).
+	Stalls    map[string]int64
+	StallTime map[string]time.Duration
+
+	// Families describes the column families by name.
+	Families map[string]FamilyMetrics
+	// OffHeap is the memory outside of the Go heap of the whole process.
+	OffHeap mmapfs.Usage
+}
+
+// FamilyMetrics is what a column family holds.
+type FamilyMetrics struct {
+	MemTables      int   // the active one included
+	MemTableBytes  int64 // arena memory in use
+	MemTableCount  int64 // entries, deletes included
+	Levels         []LevelMetrics
+	TableMemory    int64 // what open table files hold outside of caches and mappings
+	EstimatedCount int64 // entries in files and memtables, deletes and old versions included
+}
+
+// LevelMetrics is what a level holds.
+type LevelMetrics struct {
+	Files int
+	Bytes int64
+}
+
+// Metrics returns figures for monitoring. Safe for concurrent use; it takes the
+// database's lock for a moment.
+func (db *DB) Metrics() Metrics {
+	m := &db.metrics
+	out := Metrics{
+		Writes: m.writes.Load(), WALBytes: m.walBytes.Load(),
+		Flushes: m.flushes.Load(), FlushedBytes: m.flushed.Load(),
+		Compactions: m.compactions.Load(), CompactedIn: m.compactedIn.Load(), CompactedOut: m.compactedOut.Load(),
+		Stalls:    map[string]int64{},
+		StallTime: map[string]time.Duration{},
+		Families:  map[string]FamilyMetrics{},
+		OffHeap:   mmapfs.OffHeap(),
+	}
+	for c := stallNone + 1; c < stallCauses; c++ {
+		out.Stalls[c.String()] = m.stalls[c].Load()
+		out.StallTime[c.String()] = time.Duration(m.stallNanos[c].Load())
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for _, cf := range db.families {
+		out.Families[cf.name] = cf.metricsLocked()
+	}
+	return out
+}
+
+func (cf *ColumnFamily) metricsLocked() FamilyMetrics {
+	var f FamilyMetrics
+	for _, m := range append([]*memState{cf.active}, cf.immutables...) {
+		f.MemTables++
+		f.MemTableBytes += m.mem.UsedBytes()
+		f.MemTableCount += m.mem.Entries()
+	}
+	f.EstimatedCount = f.MemTableCount
+	for l, files := range cf.files.version.Levels {
+		f.Levels = append(f.Levels, LevelMetrics{len(files), int64(cf.files.version.LevelBytes(l))})
+	}
+	for _, h := range cf.tables {
+		f.TableMemory += h.reader().MemoryUsage()
+		f.EstimatedCount += int64(h.reader().Properties().NumEntries)
+	}
+	return f
+}

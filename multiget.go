@@ -1,0 +1,182 @@
+package flatrock
+
+import (
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/plaintable"
+)
+
+// GetResult is the outcome of one key of a MultiGet.
+type GetResult struct {
+	// Value is the key's value; its memory is reused by the next MultiGet with the same results.
+	Value []byte
+	// Err is nil, ErrNotFound, or what went wrong with this key.
+	Err error
+}
+
+// multiGetStage is how many keys go through the stages together: done than the
+// misses that a core can have in flight, few enough to stay in the first cache.
+const multiGetStage = 32
+
+// MultiGet reads many keys at one moment, faster than as many Gets: the cache
+// misses of different keys overlap. The result for keys[i] is results[i]; results
+// is reused when its capacity suffices, and its values' memory too, so that a
+// loop over MultiGet allocates nothing once warm. The error is about the call as a whole.
+func (db *DB) MultiGet(ro *ReadOptions, keys [][]byte, results []GetResult) ([]GetResult, error) {
+	return db.defaultCF.MultiGet(ro, keys, results)
+}
+
+// MultiGet is DB.MultiGet for this column family.
+func (cf *ColumnFamily) MultiGet(ro *ReadOptions, userKeys [][]byte, results []GetResult) ([]GetResult, error) {
+	if n := len(userKeys); n <= cap(results) {
+		results = results[:n]
+	} else {
+		results = append(results[:cap(results)], make([]GetResult, n-cap(results))...)
+	}
+	s, stripe, err := cf.enter()
+	if err != nil {
+		return results[:0], err
+	}
+	seq := cf.readSeq(ro)
+	for at := 0; at < len(userKeys); at += multiGetStage {
+		end := min(at+multiGetStage, len(userKeys))
+		if err = s.multiGetGuarded(seq, userKeys[at:end], results[at:end]); err != nil {
+			break
+		}
+	}
+	s.release(stripe)
+	return results, err
+}
+
+func (s *readState) multiGetGuarded(seq uint64, userKeys [][]byte, results []GetResult) (err error) {
+	if s.files.faultable {
+		old := mmapfs.Guard()
+		defer mmapfs.Unguard(old, &err)
+	}
+	s.multiGet(seq, userKeys, results)
+	return nil
+}
+
+// multiGet runs a batch of at most multiGetStage keys through the sources, newest
+// first. Within a source the keys go through each step together: hash all, touch
+// all buckets, touch all rows, then compare and copy. What needs done than one
+// entry of a key (merge operands, range tombstones) leaves for the plain Get.
+func (s *readState) multiGet(seq uint64, userKeys [][]byte, results []GetResult) {
+	var looks [multiGetStage]keys.Lookup
+	var todo [multiGetStage]uint8 // indexes of keys that no source has answered yet
+	n := len(userKeys)
+	for i, k := range userKeys {
+		looks[i].UserKey, looks[i].Seq = k, seq
+		s.cf.opts.PrefixExtractor.Prepare(&looks[i])
+		todo[i] = uint8(i)
+	}
+	pending := s.searchMemory(s.active, &looks, todo[:n], results)
+	for _, m := range s.immutables {
+		pending = s.searchMemory(m, &looks, pending, results)
+	}
+	for l, level := range s.files.levels {
+		if l == 0 {
+			for i := range level {
+				pending = s.searchRun(level[i:i+1], &looks, pending, results)
+			}
+			continue
+		}
+		pending = s.searchRun(level, &looks, pending, results)
+	}
+	for _, i := range pending {
+		results[i].Value, results[i].Err = results[i].Value[:0], ErrNotFound
+	}
+}
+
+// searchMemory answers what it can from a memtable and returns the rest of pending.
+func (s *readState) searchMemory(m *memState, looks *[multiGetStage]keys.Lookup, pending []uint8, results []GetResult) []uint8 {
+	if m.empty() {
+		return pending
+	}
+	var touched uint64
+	for _, i := range pending {
+		touched += m.mem.Touch(&looks[i])
+	}
+	for _, i := range pending {
+		touched += m.mem.TouchNode(&looks[i])
+	}
+	sink(touched)
+	rest := pending[:0]
+	for _, i := range pending {
+		value, trailer, ok := m.get(&looks[i])
+		if !ok {
+			rest = append(rest, i)
+			continue
+		}
+		s.settle(&looks[i], value, trailer, &results[i])
+	}
+	return rest
+}
+
+// searchRun answers what it can from a sorted run and returns the rest of pending.
+func (s *readState) searchRun(run []tableRef, looks *[multiGetStage]keys.Lookup, pending []uint8, results []GetResult) []uint8 {
+	if len(run) == 0 || len(pending) == 0 {
+		return pending
+	}
+	var file [multiGetStage]int
+	var cursors [multiGetStage]plaintable.Cursor
+	for _, i := range pending {
+		file[i] = findFile(run, &looks[i])
+		if file[i] >= 0 && run[file[i]].handle.plain != nil {
+			run[file[i]].handle.plain.StageBucket(&looks[i], &cursors[i])
+		}
+	}
+	var done [multiGetStage]bool
+	for again := true; again; {
+		again = false
+		for _, i := range pending {
+			if file[i] >= 0 && run[file[i]].handle.plain != nil && !done[i] {
+				done[i] = !run[file[i]].handle.plain.StageRow(&cursors[i])
+				again = again || !done[i]
+			}
+		}
+	}
+	rest := pending[:0]
+	for _, i := range pending {
+		found := false
+		for f := file[i]; f >= 0 && !found; f = nextFile(run, &looks[i], f) {
+			h := run[f].handle
+			var value []byte
+			var trailer uint64
+			var err error
+			var pin table.Pin
+			if h.plain != nil && h.tombs == nil && f == file[i] {
+				value, trailer, found, err = h.plain.Finish(&looks[i], &cursors[i])
+			} else {
+				value, trailer, found, err = h.get(&looks[i], &pin)
+			}
+			switch {
+			case err != nil:
+				results[i].Value, results[i].Err = results[i].Value[:0], err
+				found = true
+			case found:
+				s.settle(&looks[i], value, trailer, &results[i])
+				pin.Release()
+			}
+		}
+		if !found {
+			rest = append(rest, i)
+		}
+	}
+	return rest
+}
+
+// settle turns the newest entry of a key into its result.
+func (s *readState) settle(look *keys.Lookup, value []byte, trailer uint64, r *GetResult) {
+	if isDelete(keys.KindOf(trailer)) {
+		r.Value, r.Err = r.Value[:0], ErrNotFound
+		return
+	}
+	r.Value, r.Err = s.appendValue(r.Value[:0], look, value, trailer)
+}
+
+// sink uses the sum of touched bytes, so that the loads are not optimised away.
+//
+//go:noinline
+func sink(uint64) {}

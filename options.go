@@ -1,0 +1,533 @@
+package flatrock
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/merge"
+	"github.com/flatrock-db/flatrock/memtable"
+	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/plaintable"
+	"github.com/flatrock-db/flatrock/prefixhash"
+)
+
+// Toggle is a boolean option whose default is not always false.
+type Toggle int8
+
+const (
+	Default Toggle = iota // what the option's documentation says
+	On
+	Off
+)
+
+func (t Toggle) or(def bool) bool {
+	switch t {
+	case On:
+		return true
+	case Off:
+		return false
+	}
+	return def
+}
+
+// WALRecoveryMode says what Open does with a damaged log. RocksDB: wal_recovery_mode.
+type WALRecoveryMode int8
+
+const (
+	// PointInTimeRecovery, the default, keeps everything up to the first damage
+	// and nothing after it, so that what survives is a prefix of what was written.
+	PointInTimeRecovery WALRecoveryMode = iota
+	// TolerateCorruptedTailRecords accepts a torn end of the last record written
+	// and refuses any other damage.
+	TolerateCorruptedTailRecords
+	// AbsoluteConsistency refuses any damage, a torn end included.
+	AbsoluteConsistency
+	// SkipAnyCorruptedRecords drops damaged records and keeps what follows them:
+	// a last resort for salvage.
+	SkipAnyCorruptedRecords
+)
+
+// WALWriteMode says how log records reach the page cache. What a write that
+// returned nil promises does not depend on it.
+type WALWriteMode int8
+
+const (
+	// WALAuto, the default, maps the log where the file system reserves blocks
+	// for good (ext4, xfs, tmpfs) and writes it elsewhere.
+	WALAuto WALWriteMode = iota
+	// WALMapped insists on the mapping: Open fails where it is not safe.
+	WALMapped
+	// WALWrite always uses write(2).
+	WALWrite
+)
+
+// Options configures a database. The zero value is valid. Fields keep
+// RocksDB's names; each says which.
+type Options struct {
+	// ColumnFamily holds the options of the default column family. Nil means what
+	// the OPTIONS file of the directory says, and RocksDB's defaults for a new one.
+	ColumnFamily *ColumnFamilyOptions
+
+	// ColumnFamilies names further families with their options. A family that
+	// exists and is not named here is opened too, as the OPTIONS file describes
+	// it. A nil Options field means the same.
+	ColumnFamilies []ColumnFamilyDescriptor
+
+	// CreateIfMissing creates the database when the directory holds none.
+	// RocksDB: create_if_missing.
+	CreateIfMissing bool
+	// CreateMissingColumnFamilies creates the named families that do not exist.
+	// RocksDB: create_missing_column_families.
+	CreateMissingColumnFamilies bool
+	// ErrorIfExists makes Open fail when the directory holds a database.
+	// RocksDB: error_if_exists.
+	ErrorIfExists bool
+	// ReadOnly opens without writing anything, not even a lock: logs are replayed
+	// into memory. Several readers may open the same directory; one that is being
+	// written gives the state of the moment. RocksDB: OpenForReadOnly.
+	ReadOnly bool
+
+	// FS is where files live. Nil means the operating system (mmapfs.OS).
+	FS mmapfs.FS
+	// Logger receives background events. Nil discards them.
+	Logger *slog.Logger
+
+	// WALDir is where logs live. Empty means the database directory.
+	// RocksDB: wal_dir.
+	WALDir string
+	// WALRecoveryMode is what Open does with damaged logs. RocksDB: wal_recovery_mode.
+	WALRecoveryMode WALRecoveryMode
+	// WALWriteMode is how log records are written.
+	WALWriteMode WALWriteMode
+	// MaxTotalWALSize is how many bytes of live logs start a flush of the families
+	// that keep the oldest alive. Zero means four times the sum over the families of
+	// WriteBufferSize × MaxWriteBufferNumber. RocksDB: max_total_wal_size.
+	MaxTotalWALSize int64
+	// MaxManifestFileSize is how large a MANIFEST grows, in bytes, before a new one
+	// is begun. Zero means 1 GiB. RocksDB: max_manifest_file_size.
+	MaxManifestFileSize int64
+	// MaxWriteBatchGroupSize bounds how many bytes of concurrent writes share one
+	// log record. Zero means 1 MiB. RocksDB: max_write_batch_group_size_bytes.
+	MaxWriteBatchGroupSize int64
+
+	// AvoidFlushDuringRecovery keeps replayed logs in memory instead of writing
+	// them to level 0 at open. RocksDB: avoid_flush_during_recovery.
+	AvoidFlushDuringRecovery bool
+	// AvoidFlushDuringShutdown lets Close drop writes made with DisableWAL.
+	// RocksDB: avoid_flush_during_shutdown.
+	AvoidFlushDuringShutdown bool
+
+	// DBHostID is recorded in table files. Empty means the host's name.
+	// RocksDB: db_host_id.
+	DBHostID string
+
+	// BlockCacheSize is the capacity in bytes of the cache that block-based
+	// families share. Zero means 32 MiB. RocksDB: block_cache.
+	BlockCacheSize int64
+
+	// Placement says on which NUMA nodes memtables, resident tables and the block
+	// cache live.
+	Placement mmapfs.Placement
+}
+
+// ColumnFamilyDescriptor names a family and its options.
+type ColumnFamilyDescriptor struct {
+	Name    string
+	Options *ColumnFamilyOptions // nil: as stored, or the defaults
+}
+
+// Comparator orders user keys; see Bytewise and ReverseBytewise.
+type Comparator = keys.Comparator
+
+// Bytewise is the default order, ReverseBytewise its opposite.
+var (
+	Bytewise        = keys.Bytewise
+	ReverseBytewise = keys.ReverseBytewise
+)
+
+// MergeOperator combines merge operands; the built-in ones come from ParseMergeOperator.
+type MergeOperator = merge.Operator
+
+// ParseMergeOperator returns RocksDB's built-in operator of that name:
+// "uint64add", "stringappend", "max", "put", "bytesxor", or the forms found in
+// OPTIONS files. "nullptr" gives nil.
+func ParseMergeOperator(name string) (MergeOperator, error) { return merge.Parse(name) }
+
+// PrefixExtractor maps a key to its prefix. RocksDB: SliceTransform.
+type PrefixExtractor = prefixhash.Extractor
+
+// FixedPrefix takes the first n bytes; shorter keys have no prefix.
+func FixedPrefix(n int) *PrefixExtractor { return prefixhash.Fixed(n) }
+
+// CappedPrefix takes at most the first n bytes.
+func CappedPrefix(n int) *PrefixExtractor { return prefixhash.Capped(n) }
+
+// NoopPrefix takes the whole key.
+func NoopPrefix() *PrefixExtractor { return prefixhash.Noop() }
+
+// MemTableKind chooses the structure of memtables.
+type MemTableKind = memtable.Kind
+
+// The memtables of RocksDB: skip_list, prefix_hash, hash_linkedlist, vector.
+const (
+	SkipList     = memtable.SkipList
+	HashSkipList = memtable.HashSkipList
+	HashLinkList = memtable.HashLinkList
+	Vector       = memtable.Vector
+)
+
+// MemTableOptions chooses and tunes the memtable. RocksDB: memtable_factory.
+type MemTableOptions struct {
+	// Kind is the structure. A hash kind needs a PrefixExtractor; without one the
+	// skip list serves, as in RocksDB.
+	Kind MemTableKind
+	// BucketCount is the number of hash buckets. Zero means 1,000,000 for
+	// HashSkipList and 50,000 for HashLinkList.
+	BucketCount int
+	// SkipListHeight and BranchingFactor shape the lists of HashSkipList. Zero
+	// means 4 and 4.
+	SkipListHeight  int
+	BranchingFactor int
+	// Threshold is how many entries turn a list of HashLinkList into a skip list.
+	// Zero means 256.
+	Threshold int
+}
+
+// TableFactory chooses a table format: PlainTableOptions or BlockBasedTableOptions.
+type TableFactory interface {
+	tableFactoryName() string // as in OPTIONS files
+	validate(cf *ColumnFamilyOptions) error
+}
+
+// Encoding is how plain tables store keys.
+type Encoding = plaintable.EncodingType
+
+// PlainEncoding stores each key whole, PrefixEncoding shares prefixes between rows.
+const (
+	PlainEncoding  = plaintable.Plain
+	PrefixEncoding = plaintable.Prefix
+)
+
+// Values that give zero back its own meaning in PlainTableOptions.
+const (
+	NoBloom       = -1 // BloomBitsPerKey: no bloom filter
+	TotalOrder    = -1 // HashTableRatio: no hash index, binary search only
+	IndexEveryRow = -1 // IndexSparseness: RocksDB's 0
+)
+
+// PlainTableOptions chooses RocksDB's plain table: rows read through mmap, for
+// data that lives in RAM. RocksDB: PlainTableOptions, NewPlainTableFactory.
+type PlainTableOptions struct {
+	// UserKeyLen is the length of every key in bytes, or zero for any length.
+	// Adding a key of another length to a fixed-length family is refused.
+	UserKeyLen uint32
+	// BloomBitsPerKey sizes the bloom filter. Zero means 10; NoBloom means none.
+	BloomBitsPerKey int
+	// HashTableRatio is prefixes per hash bucket. Zero means 0.75; TotalOrder means
+	// no hash index, which is also what a family without a PrefixExtractor needs.
+	HashTableRatio float64
+	// IndexSparseness is how many rows of a prefix share an index record. Zero
+	// means 16; IndexEveryRow means one each.
+	IndexSparseness int
+	// EncodingType is PlainEncoding (the default) or PrefixEncoding.
+	EncodingType Encoding
+	// FullScanMode reads files without index: only full scans work.
+	FullScanMode bool
+	// StoreIndexInFile stores index and bloom filter in the file, so that opening it needs no
+	// scan. Default means on; RocksDB's default is off.
+	StoreIndexInFile Toggle
+	// ChunkChecksums adds a checksum for each 64 KiB of rows, which RocksDB
+	// ignores. Default means on.
+	ChunkChecksums Toggle
+	// VerifyOnOpen checks the chunk checksums of each file when it is opened, at the cost of
+	// reading it whole.
+	VerifyOnOpen bool
+
+	// Memory is how files are kept in RAM: none, willneed, populate (the default),
+	// lock, or resident. See mmapfs.Memory. It is not stored in the OPTIONS file.
+	Memory PlainTableMemory
+	// LoadInBackground lets Open return before the files are in RAM: reads are
+	// served from the mapping meanwhile. Default means on.
+	LoadInBackground Toggle
+}
+
+// PlainTableMemory is how the files of a plain-table family are kept in RAM.
+type PlainTableMemory int8
+
+const (
+	// MemoryPopulate maps files and reads them in ahead of use. The default.
+	MemoryPopulate PlainTableMemory = iota
+	// MemoryNone maps files and lets page faults read them.
+	MemoryNone
+	// MemoryWillNeed maps files and asks the kernel to read them in.
+	MemoryWillNeed
+	// MemoryLock maps files and locks them in RAM (RLIMIT_MEMLOCK applies).
+	MemoryLock
+	// MemoryResident copies files into huge pages of anonymous memory and drops
+	// the page cache: fastest, and no read can fault.
+	MemoryResident
+)
+
+func (m PlainTableMemory) policy() mmapfs.Memory {
+	switch m {
+	case MemoryNone:
+		return mmapfs.MemoryNone
+	case MemoryWillNeed:
+		return mmapfs.MemoryWillNeed
+	case MemoryLock:
+		return mmapfs.MemoryLock
+	case MemoryResident:
+		return mmapfs.MemoryResident
+	}
+	return mmapfs.MemoryPopulate
+}
+
+// String is the name that ParsePlainTableMemory reads.
+func (m PlainTableMemory) String() string { return m.policy().String() }
+
+// ParsePlainTableMemory reads none, willneed, populate, lock or resident.
+func ParsePlainTableMemory(s string) (PlainTableMemory, error) {
+	for m := MemoryPopulate; m <= MemoryResident; m++ {
+		if m.String() == s {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: memory policy %q: want none, willneed, populate, lock or resident", ErrInvalidArgument, s)
+}
+
+func (PlainTableOptions) tableFactoryName() string { return "PlainTable" }
+
+func (o PlainTableOptions) format() plaintable.Options {
+	f := plaintable.DefaultOptions()
+	f.UserKeyLen = o.UserKeyLen
+	switch {
+	case o.BloomBitsPerKey < 0:
+		f.BloomBitsPerKey = 0
+	case o.BloomBitsPerKey > 0:
+		f.BloomBitsPerKey = o.BloomBitsPerKey
+	}
+	switch {
+	case o.HashTableRatio < 0:
+		f.HashTableRatio = 0
+	case o.HashTableRatio > 0:
+		f.HashTableRatio = o.HashTableRatio
+	}
+	switch {
+	case o.IndexSparseness < 0:
+		f.IndexSparseness = 0
+	case o.IndexSparseness > 0:
+		f.IndexSparseness = o.IndexSparseness
+	}
+	f.EncodingType = o.EncodingType
+	f.FullScanMode = o.FullScanMode
+	f.StoreIndexInFile = o.StoreIndexInFile.or(true)
+	return f
+}
+
+func (o PlainTableOptions) validate(cf *ColumnFamilyOptions) error {
+	f := o.format()
+	switch {
+	case cf.PrefixExtractor == nil && f.HashTableRatio != 0 && !f.FullScanMode:
+		return fmt.Errorf("%w: plain table: a hash index (HashTableRatio %g) needs a PrefixExtractor; without one set HashTableRatio to TotalOrder", ErrInvalidArgument, f.HashTableRatio)
+	case cf.PrefixExtractor == nil && f.EncodingType == plaintable.Prefix:
+		return fmt.Errorf("%w: plain table: PrefixEncoding needs a PrefixExtractor", ErrInvalidArgument)
+	case f.EncodingType != plaintable.Plain && f.EncodingType != plaintable.Prefix:
+		return fmt.Errorf("%w: plain table: unknown EncodingType %d", ErrInvalidArgument, f.EncodingType)
+	case math.IsNaN(f.HashTableRatio) || math.IsInf(f.HashTableRatio, 0):
+		return fmt.Errorf("%w: plain table: HashTableRatio %g", ErrInvalidArgument, f.HashTableRatio)
+	case o.Memory < MemoryPopulate || o.Memory > MemoryResident:
+		return fmt.Errorf("%w: plain table: unknown memory policy %d", ErrInvalidArgument, o.Memory)
+	}
+	return nil
+}
+
+// ColumnFamilyOptions configures a column family. The zero value is a
+// block-based family with a skip list, as in RocksDB.
+type ColumnFamilyOptions struct {
+	// Comparator orders the keys. Nil means Bytewise. It cannot change once the
+	// family exists. RocksDB: comparator.
+	Comparator Comparator
+	// MergeOperator resolves Merge. Nil makes Merge an error. RocksDB: merge_operator.
+	MergeOperator MergeOperator
+	// PrefixExtractor gives hash memtables and plain tables the part of the key
+	// that they hash. RocksDB: prefix_extractor.
+	PrefixExtractor *PrefixExtractor
+	// MemTable is the structure that takes writes. RocksDB: memtable_factory.
+	MemTable MemTableOptions
+	// Table is the format of files. Nil means BlockBasedTableOptions{}. RocksDB: table_factory.
+	Table TableFactory
+
+	// WriteBufferSize is how many bytes a memtable holds before it becomes
+	// immutable. Zero means 64 MiB; the least is 64 KiB. RocksDB: write_buffer_size.
+	WriteBufferSize int64
+	// MaxWriteBufferNumber is how many memtables may exist, the active one
+	// included, before writes wait for a flush. Zero means 2. RocksDB: max_write_buffer_number.
+	MaxWriteBufferNumber int
+	// MinWriteBufferNumberToMerge is how many immutable memtables a flush waits for.
+	// Zero means 1. RocksDB: min_write_buffer_number_to_merge.
+	MinWriteBufferNumberToMerge int
+
+	// NumLevels is the number of levels. Zero means 7. RocksDB: num_levels.
+	NumLevels int
+	// Level0FileNumCompactionTrigger is how many files in level 0 start a
+	// compaction. Zero means 4. RocksDB: level0_file_num_compaction_trigger.
+	Level0FileNumCompactionTrigger int
+	// Level0SlowdownWritesTrigger and Level0StopWritesTrigger are how many files in level 0
+	// delay and hold writes. Zero means 20 and 36.
+	Level0SlowdownWritesTrigger int
+	Level0StopWritesTrigger     int
+	// TargetFileSizeBase is the size in bytes of files in level 1;
+	// TargetFileSizeMultiplier is the factor per level below. Zero means 64 MiB and 1.
+	TargetFileSizeBase       int64
+	TargetFileSizeMultiplier int
+	// MaxBytesForLevelBase is the target size of level 1 in bytes;
+	// MaxBytesForLevelMultiplier is the factor per level below. Zero means 256 MiB and 10.
+	MaxBytesForLevelBase       int64
+	MaxBytesForLevelMultiplier float64
+	// LevelCompactionDynamicLevelBytes sizes levels from the last one upwards. Default means
+	// on, as in RocksDB since 8.4. RocksDB: level_compaction_dynamic_level_bytes.
+	LevelCompactionDynamicLevelBytes Toggle
+	// DisableAutoCompactions leaves compaction to CompactRange.
+	// RocksDB: disable_auto_compactions.
+	DisableAutoCompactions bool
+
+	// BloomLocality is 0 for a bloom filter over the whole file, and more for one
+	// whose probes of a key share a cache line. Plain tables only. RocksDB: bloom_locality.
+	BloomLocality uint32
+}
+
+// DefaultColumnFamilyName is the family that every database has.
+const DefaultColumnFamilyName = "default"
+
+// withDefaults returns a copy of o with every zero replaced.
+func (o *ColumnFamilyOptions) withDefaults() *ColumnFamilyOptions {
+	c := *o
+	if c.Comparator == nil {
+		c.Comparator = Bytewise
+	}
+	if c.Table == nil {
+		c.Table = BlockBasedTableOptions{}
+	}
+	m := &c.MemTable
+	if m.BucketCount == 0 {
+		m.BucketCount = 1_000_000
+		if m.Kind == HashLinkList {
+			m.BucketCount = 50_000
+		}
+	}
+	orInt(&m.SkipListHeight, 4)
+	orInt(&m.BranchingFactor, 4)
+	orInt(&m.Threshold, 256)
+	orInt(&c.WriteBufferSize, 64<<20)
+	c.WriteBufferSize = max(c.WriteBufferSize, 64<<10)
+	orInt(&c.MaxWriteBufferNumber, 2)
+	orInt(&c.MinWriteBufferNumberToMerge, 1)
+	c.MinWriteBufferNumberToMerge = min(c.MinWriteBufferNumberToMerge, max(1, c.MaxWriteBufferNumber-1))
+	orInt(&c.NumLevels, 7)
+	orInt(&c.Level0FileNumCompactionTrigger, 4)
+	orInt(&c.Level0SlowdownWritesTrigger, 20)
+	orInt(&c.Level0StopWritesTrigger, 36)
+	orInt(&c.TargetFileSizeBase, 64<<20)
+	orInt(&c.TargetFileSizeMultiplier, 1)
+	orInt(&c.MaxBytesForLevelBase, 256<<20)
+	if c.MaxBytesForLevelMultiplier == 0 {
+		c.MaxBytesForLevelMultiplier = 10
+	}
+	// RocksDB keeps the three triggers in order.
+	c.Level0SlowdownWritesTrigger = max(c.Level0SlowdownWritesTrigger, c.Level0FileNumCompactionTrigger)
+	c.Level0StopWritesTrigger = max(c.Level0StopWritesTrigger, c.Level0SlowdownWritesTrigger)
+	return &c
+}
+
+func orInt[T int | int64](p *T, def T) {
+	if *p == 0 {
+		*p = def
+	}
+}
+
+// validate refuses what could not work later, at a flush for instance. It
+// expects defaults to be filled in.
+func (o *ColumnFamilyOptions) validate(name string) error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: column family %q: %s", ErrInvalidArgument, name, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case o.MemTable.Kind < SkipList || o.MemTable.Kind > Vector:
+		return fail("unknown memtable kind %d", o.MemTable.Kind)
+	case o.MemTable.BucketCount < 1:
+		return fail("MemTable.BucketCount %d: want at least 1", o.MemTable.BucketCount)
+	case o.NumLevels < 1 || o.NumLevels > 64:
+		return fail("NumLevels %d: want 1 to 64", o.NumLevels)
+	case o.MaxWriteBufferNumber < 1:
+		return fail("MaxWriteBufferNumber %d: want at least 1", o.MaxWriteBufferNumber)
+	case o.WriteBufferSize > maxWriteBufferSize:
+		return fail("WriteBufferSize %d: want at most %d", o.WriteBufferSize, int64(maxWriteBufferSize))
+	case o.TargetFileSizeBase < 0 || o.TargetFileSizeMultiplier < 1:
+		return fail("TargetFileSizeBase %d, TargetFileSizeMultiplier %d: want positive numbers", o.TargetFileSizeBase, o.TargetFileSizeMultiplier)
+	case o.MaxBytesForLevelBase < 0 || o.MaxBytesForLevelMultiplier < 1:
+		return fail("MaxBytesForLevelBase %d, MaxBytesForLevelMultiplier %g: want positive numbers", o.MaxBytesForLevelBase, o.MaxBytesForLevelMultiplier)
+	}
+	if err := o.Table.validate(o); err != nil {
+		return fmt.Errorf("column family %q: %w", name, err)
+	}
+	return nil
+}
+
+// maxWriteBufferSize keeps a memtable within the reach of its 4-byte links.
+const maxWriteBufferSize = 16 << 30
+
+// ReadOptions tunes one read. Nil means the zero value.
+type ReadOptions struct {
+	// Snapshot is the state to read. Nil means the newest.
+	Snapshot *Snapshot
+	// LowerBound and UpperBound limit an iterator to LowerBound <= key < UpperBound.
+	// They are borrowed until the iterator is closed. RocksDB: iterate_lower_bound,
+	// iterate_upper_bound.
+	LowerBound, UpperBound []byte
+	// PrefixSameAsStart ends an iterator where the prefix of the key it was
+	// positioned with ends. RocksDB: prefix_same_as_start.
+	PrefixSameAsStart bool
+	// TotalOrderSeek makes seeks ignore prefix hashes. Answers are the same; it is
+	// faster for an iterator that will leave the prefix at once. RocksDB: total_order_seek.
+	TotalOrderSeek bool
+	// FillCache Off keeps blocks that this read loads out of the block cache.
+	// Default means on. RocksDB: fill_cache.
+	FillCache Toggle
+	// VerifyChecksums Off trusts blocks that come from storage. Default means on.
+	// RocksDB: verify_checksums.
+	VerifyChecksums Toggle
+	// ReadaheadSize is how many bytes an iterator reads ahead; zero adapts.
+	// RocksDB: readahead_size.
+	ReadaheadSize int
+}
+
+// WriteOptions tunes one write. Nil means the zero value.
+type WriteOptions struct {
+	// Sync waits until the write would survive the death of the machine; without
+	// it a write that returned survives the death of the process. RocksDB: sync.
+	Sync bool
+	// DisableWAL skips the log: the write survives only once it is flushed.
+	// RocksDB: disableWAL.
+	DisableWAL bool
+}
+
+// FlushOptions tunes Flush. Nil means the zero value.
+type FlushOptions struct {
+	// NoWait returns once the flush is scheduled. RocksDB: wait=false.
+	NoWait bool
+}
+
+// CompactRangeOptions tunes CompactRange. Nil means the zero value.
+type CompactRangeOptions struct {
+	// Force rewrites files that are in the deepest level already, without anything above
+	// them. RocksDB: bottommost_level_compaction=kForce.
+	Force bool
+}
+
+// BlockBasedTableOptions x
+type BlockBasedTableOptions struct{}
+
+func (BlockBasedTableOptions) tableFactoryName() string            { return "BlockBasedTable" }
+func (BlockBasedTableOptions) validate(*ColumnFamilyOptions) error { return nil }

@@ -1,0 +1,379 @@
+package flatrock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/flatrock-db/flatrock/internal/merge"
+	"github.com/flatrock-db/flatrock/internal/optionsfile"
+	"github.com/flatrock-db/flatrock/plaintable"
+	"github.com/flatrock-db/flatrock/prefixhash"
+)
+
+// writtenAs is the RocksDB version whose option names the OPTIONS files keep to:
+// RocksDB refuses a file with a name that it does not know.
+const writtenAs = "7.8.3"
+
+// storedOptions is what an OPTIONS file says about the families, by name.
+type storedOptions map[string]*ColumnFamilyOptions
+
+// loadOptions reads the newest OPTIONS file. A directory without one, or with one
+// that RocksDB itself would refuse, has no stored options.
+func (db *DB) loadOptions() (storedOptions, error) {
+	f, number, err := optionsfile.LoadLatest(db.fs, db.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return storedOptions{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("OPTIONS-%06d: %w", number, err)
+	}
+	stored := storedOptions{}
+	for _, name := range f.Families() {
+		o, err := db.readFamily(f, name)
+		if err != nil {
+			return nil, fmt.Errorf("OPTIONS-%06d: column family %q: %w", number, name, err)
+		}
+		stored[name] = o
+	}
+	return stored, nil
+}
+
+// setting ties an option to its name in OPTIONS files.
+type setting[T any] struct {
+	name string
+	get  func(*T) string
+	set  func(*T, optionsfile.Option) error
+}
+
+func intSetting[T any, I int | int64 | uint32](name string, field func(*T) *I) setting[T] {
+	return setting[T]{name,
+		func(o *T) string { return strconv.FormatInt(int64(*field(o)), 10) },
+		func(o *T, v optionsfile.Option) error {
+			n, err := v.Int64()
+			*field(o) = I(n)
+			return err
+		}}
+}
+
+func boolSetting[T any](name string, get func(*T) bool, set func(*T, bool)) setting[T] {
+	return setting[T]{name,
+		func(o *T) string { return strconv.FormatBool(get(o)) },
+		func(o *T, v optionsfile.Option) error {
+			b, err := v.Bool()
+			set(o, b)
+			return err
+		}}
+}
+
+func toggle(b bool) Toggle {
+	if b {
+		return On
+	}
+	return Off
+}
+
+// familySettings are the options of a family that are plain values.
+var familySettings = []setting[ColumnFamilyOptions]{
+	intSetting("write_buffer_size", func(o *ColumnFamilyOptions) *int64 { return &o.WriteBufferSize }),
+	intSetting("max_write_buffer_number", func(o *ColumnFamilyOptions) *int { return &o.MaxWriteBufferNumber }),
+	intSetting("min_write_buffer_number_to_merge", func(o *ColumnFamilyOptions) *int { return &o.MinWriteBufferNumberToMerge }),
+	intSetting("num_levels", func(o *ColumnFamilyOptions) *int { return &o.NumLevels }),
+	intSetting("level0_file_num_compaction_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0FileNumCompactionTrigger }),
+	intSetting("level0_slowdown_writes_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0SlowdownWritesTrigger }),
+	intSetting("level0_stop_writes_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0StopWritesTrigger }),
+	intSetting("target_file_size_base", func(o *ColumnFamilyOptions) *int64 { return &o.TargetFileSizeBase }),
+	intSetting("target_file_size_multiplier", func(o *ColumnFamilyOptions) *int { return &o.TargetFileSizeMultiplier }),
+	intSetting("max_bytes_for_level_base", func(o *ColumnFamilyOptions) *int64 { return &o.MaxBytesForLevelBase }),
+	{"max_bytes_for_level_multiplier",
+		func(o *ColumnFamilyOptions) string { return optionsfile.FormatFloat(o.MaxBytesForLevelMultiplier) },
+		func(o *ColumnFamilyOptions, v optionsfile.Option) (err error) {
+			o.MaxBytesForLevelMultiplier, err = v.Float64()
+			return err
+		}},
+	boolSetting("level_compaction_dynamic_level_bytes",
+		func(o *ColumnFamilyOptions) bool { return o.LevelCompactionDynamicLevelBytes.or(true) },
+		func(o *ColumnFamilyOptions, b bool) { o.LevelCompactionDynamicLevelBytes = toggle(b) }),
+	boolSetting("disable_auto_compactions",
+		func(o *ColumnFamilyOptions) bool { return o.DisableAutoCompactions },
+		func(o *ColumnFamilyOptions, b bool) { o.DisableAutoCompactions = b }),
+	intSetting("bloom_locality", func(o *ColumnFamilyOptions) *uint32 { return &o.BloomLocality }),
+}
+
+// plainSettings are the options of plain tables, as the format has them: zero
+// means zero here.
+var plainSettings = []setting[plaintable.Options]{
+	intSetting("user_key_len", func(o *plaintable.Options) *uint32 { return &o.UserKeyLen }),
+	intSetting("bloom_bits_per_key", func(o *plaintable.Options) *int { return &o.BloomBitsPerKey }),
+	{"hash_table_ratio",
+		func(o *plaintable.Options) string { return optionsfile.FormatFloat(o.HashTableRatio) },
+		func(o *plaintable.Options, v optionsfile.Option) (err error) {
+			o.HashTableRatio, err = v.Float64()
+			return err
+		}},
+	intSetting("index_sparseness", func(o *plaintable.Options) *int { return &o.IndexSparseness }),
+	intSetting("huge_page_tlb_size", func(o *plaintable.Options) *int { return &o.HugePageTLBSize }),
+	{"encoding_type",
+		func(o *plaintable.Options) string {
+			if o.EncodingType == plaintable.Prefix {
+				return "kPrefix"
+			}
+			return "kPlain"
+		},
+		func(o *plaintable.Options, v optionsfile.Option) error {
+			switch v.Text() {
+			case "kPlain":
+				o.EncodingType = plaintable.Plain
+			case "kPrefix":
+				o.EncodingType = plaintable.Prefix
+			default:
+				return fmt.Errorf("%w: encoding_type %q: want kPlain or kPrefix", ErrInvalidArgument, v.Text())
+			}
+			return nil
+		}},
+	boolSetting("full_scan_mode",
+		func(o *plaintable.Options) bool { return o.FullScanMode },
+		func(o *plaintable.Options, b bool) { o.FullScanMode = b }),
+	boolSetting("store_index_in_file",
+		func(o *plaintable.Options) bool { return o.StoreIndexInFile },
+		func(o *plaintable.Options, b bool) { o.StoreIndexInFile = b }),
+}
+
+// readSettings applies what a section says; names that are not in the table are
+// RocksDB's options without meaning here.
+func readSettings[T any](s *optionsfile.Section, table []setting[T], o *T) error {
+	for _, t := range table {
+		v, ok := s.Lookup(t.name)
+		if !ok {
+			continue
+		}
+		if err := t.set(o, v); err != nil {
+			return fmt.Errorf("line %d: %s=%s: %w", v.Line, t.name, v.Value, err)
+		}
+	}
+	return nil
+}
+
+func writeSettings[T any](s *optionsfile.Section, table []setting[T], o *T) {
+	for _, t := range table {
+		s.Set(t.name, t.get(o))
+	}
+}
+
+// memtableForms are the names of the memtables in OPTIONS files.
+var memtableForms = []struct {
+	kind        MemTableKind
+	name, short string
+}{
+	{SkipList, "SkipListFactory", "skip_list"},
+	{HashSkipList, "HashSkipListRepFactory", "prefix_hash"},
+	{HashLinkList, "HashLinkListRepFactory", "hash_linkedlist"},
+	{Vector, "VectorRepFactory", "vector"},
+}
+
+func (db *DB) readFamily(f *optionsfile.File, name string) (*ColumnFamilyOptions, error) {
+	o := new(ColumnFamilyOptions)
+	s := f.Find(optionsfile.TitleFamily, name)
+	if err := readSettings(s, familySettings, o); err != nil {
+		return nil, err
+	}
+	if v, ok := s.Lookup("comparator"); ok && v.Text() == ReverseBytewise.Name() {
+		o.Comparator = ReverseBytewise // other names: the MANIFEST decides
+	}
+	if v, ok := s.Lookup("prefix_extractor"); ok {
+		e, err := prefixhash.Parse(v.Text())
+		if err != nil {
+			// Keys and files do not depend on it, so the family opens; files that were
+			// built with it say so themselves.
+			db.log.Warn("unknown prefix extractor in the OPTIONS file", "family", name, "extractor", v.Text())
+		}
+		o.PrefixExtractor = e
+	}
+	if v, ok := s.Lookup("merge_operator"); ok {
+		op, err := merge.Parse(v.Value)
+		if err != nil {
+			db.log.Warn("unknown merge operator in the OPTIONS file; reading merge operands will fail", "family", name, "operator", v.Text())
+		}
+		o.MergeOperator = op
+	}
+	if v, ok := s.Lookup("memtable_factory"); ok {
+		m, err := readMemtable(v)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: memtable_factory=%s: %w", v.Line, v.Value, err)
+		}
+		o.MemTable = m
+	}
+	factory := "BlockBasedTable"
+	if v, ok := s.Lookup("table_factory"); ok {
+		id, _, err := v.Custom()
+		if err != nil {
+			return nil, err
+		}
+		factory = id
+	}
+	switch factory {
+	case "PlainTable":
+		po := plaintable.DefaultOptions()
+		po.StoreIndexInFile = false // RocksDB's default, where the file is silent
+		if t := f.Table(name); t != nil {
+			if err := readSettings(t, plainSettings, &po); err != nil {
+				return nil, err
+			}
+		}
+		o.Table = plainOptions(po)
+	case "BlockBasedTable", "BlockBasedTableFactory":
+		o.Table = BlockBasedTableOptions{}
+	default:
+		return nil, fmt.Errorf("%w: table_factory %q: want PlainTable or BlockBasedTable", ErrNotSupported, factory)
+	}
+	return o, nil
+}
+
+// plainOptions turns the format's options, where zero means zero, into ours.
+func plainOptions(f plaintable.Options) PlainTableOptions {
+	o := PlainTableOptions{
+		UserKeyLen:       f.UserKeyLen,
+		BloomBitsPerKey:  f.BloomBitsPerKey,
+		HashTableRatio:   f.HashTableRatio,
+		IndexSparseness:  f.IndexSparseness,
+		EncodingType:     f.EncodingType,
+		FullScanMode:     f.FullScanMode,
+		StoreIndexInFile: toggle(f.StoreIndexInFile),
+	}
+	if o.BloomBitsPerKey == 0 {
+		o.BloomBitsPerKey = NoBloom
+	}
+	if o.HashTableRatio == 0 {
+		o.HashTableRatio = TotalOrder
+	}
+	if o.IndexSparseness == 0 {
+		o.IndexSparseness = IndexEveryRow
+	}
+	return o
+}
+
+func readMemtable(v optionsfile.Option) (m MemTableOptions, err error) {
+	id, params, err := v.Custom()
+	if err != nil {
+		return m, err
+	}
+	// The short forms carry the bucket count behind a colon: prefix_hash:1000.
+	base, count, hasCount := cutColon(id)
+	for _, form := range memtableForms {
+		if base == form.name || base == form.short {
+			m.Kind = form.kind
+			if hasCount {
+				m.BucketCount, err = strconv.Atoi(count)
+				if err != nil {
+					return m, err
+				}
+			}
+			for _, p := range params {
+				var field *int
+				switch p.Key {
+				case "bucket_count":
+					field = &m.BucketCount
+				case "skiplist_height":
+					field = &m.SkipListHeight
+				case "branching_factor":
+					field = &m.BranchingFactor
+				case "threshold":
+					field = &m.Threshold
+				default:
+					continue
+				}
+				n, err := p.Int64()
+				if err != nil {
+					return m, err
+				}
+				*field = int(n)
+			}
+			if form.kind == SkipList || form.kind == Vector {
+				m.BucketCount = 0 // for these the number means something else (lookahead, size)
+			}
+			return m, nil
+		}
+	}
+	return m, fmt.Errorf("%w: unknown memtable %q", ErrNotSupported, base)
+}
+
+func cutColon(s string) (base, rest string, ok bool) {
+	for i := range len(s) {
+		if s[i] == ':' {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}
+
+func (m MemTableOptions) text() string {
+	n := func(key string, v int) optionsfile.Option {
+		return optionsfile.Option{Key: key, Value: strconv.Itoa(v)}
+	}
+	id := func(s string) optionsfile.Option { return optionsfile.Option{Key: "id", Value: s} }
+	switch m.Kind {
+	case HashSkipList:
+		return optionsfile.FormatObject(id("HashSkipListRepFactory"), n("branching_factor", m.BranchingFactor), n("skiplist_height", m.SkipListHeight), n("bucket_count", m.BucketCount))
+	case HashLinkList:
+		return optionsfile.FormatObject(id("HashLinkListRepFactory"), n("threshold", m.Threshold), n("bucket_count", m.BucketCount))
+	case Vector:
+		return "VectorRepFactory"
+	}
+	return "SkipListFactory"
+}
+
+// writeOptions writes a new OPTIONS file with the options in force, so that Open,
+// RocksDB and its tools find the families as they are.
+func (db *DB) writeOptions() error {
+	f := optionsfile.New(writtenAs)
+	s := f.Add(optionsfile.TitleDB, "")
+	s.Set("create_if_missing", strconv.FormatBool(db.opts.CreateIfMissing))
+	s.Set("create_missing_column_families", strconv.FormatBool(db.opts.CreateMissingColumnFamilies))
+	s.Set("max_open_files", "-1")
+	s.Set("wal_recovery_mode", [...]string{"kPointInTimeRecovery", "kTolerateCorruptedTailRecords", "kAbsoluteConsistency", "kSkipAnyCorruptedRecords"}[db.opts.WALRecoveryMode])
+	if db.opts.WALDir != "" {
+		s.Set("wal_dir", optionsfile.Escape(db.opts.WALDir))
+	}
+	s.Set("max_total_wal_size", strconv.FormatInt(db.opts.MaxTotalWALSize, 10))
+	s.Set("max_manifest_file_size", strconv.FormatInt(db.opts.MaxManifestFileSize, 10))
+	s.Set("avoid_flush_during_recovery", strconv.FormatBool(db.opts.AvoidFlushDuringRecovery))
+	s.Set("avoid_flush_during_shutdown", strconv.FormatBool(db.opts.AvoidFlushDuringShutdown))
+	families := db.ColumnFamilies()
+	hash, plain := false, false
+	for _, cf := range families {
+		kind := cf.opts.MemTable.Kind
+		hash = hash || kind != SkipList
+		_, isPlain := cf.opts.Table.(PlainTableOptions)
+		plain = plain || isPlain
+	}
+	// RocksDB refuses to open a memtable that takes one writer only with the default,
+	// true, and its plain tables are fast only through mmap.
+	s.Set("allow_concurrent_memtable_write", strconv.FormatBool(!hash))
+	s.Set("allow_mmap_reads", strconv.FormatBool(plain))
+	for _, cf := range families {
+		cf.writeOptions(f)
+	}
+	return optionsfile.Write(db.fs, db.dir, db.manifest.NewFileNumber(), f)
+}
+
+func (cf *ColumnFamily) writeOptions(f *optionsfile.File) {
+	o := cf.opts
+	s := f.Add(optionsfile.TitleFamily, cf.name)
+	s.Set("comparator", optionsfile.Escape(o.Comparator.Name()))
+	extractor := "nullptr"
+	if o.PrefixExtractor != nil {
+		extractor = optionsfile.Escape(o.PrefixExtractor.Name())
+	}
+	s.Set("prefix_extractor", extractor)
+	s.Set("merge_operator", merge.Format(o.MergeOperator))
+	s.Set("memtable_factory", o.MemTable.text())
+	s.Set("table_factory", o.Table.tableFactoryName())
+	writeSettings(s, familySettings, o)
+	t := f.Add(optionsfile.TitleTable+o.Table.tableFactoryName(), cf.name)
+	switch to := o.Table.(type) {
+	case PlainTableOptions:
+		po := to.format()
+		writeSettings(t, plainSettings, &po)
+	}
+}

@@ -1,0 +1,61 @@
+package flatrock
+
+import (
+	"slices"
+	"sync"
+)
+
+// Snapshot is a moment of the database that reads can go back to. It costs
+// memory and disk: versions that it may see are kept. Release it when done.
+type Snapshot struct {
+	db   *DB
+	seq  uint64
+	once sync.Once
+}
+
+// Sequence is the sequence number of the newest write that the snapshot sees.
+func (s *Snapshot) Sequence() uint64 { return s.seq }
+
+// Release lets the versions that only s could see go. It may be called twice.
+// Iterators made from s stay valid.
+func (s *Snapshot) Release() { s.once.Do(func() { s.db.snapshots.remove(s.seq) }) }
+
+// NewSnapshot pins the newest state of all column families. Safe for concurrent use.
+func (db *DB) NewSnapshot() (*Snapshot, error) {
+	if db.closed.Load() {
+		return nil, ErrClosed
+	}
+	return &Snapshot{db: db, seq: db.snapshots.add(&db.visibleSeq)}, nil
+}
+
+// snapshotList is the multiset of sequence numbers that snapshots pin.
+type snapshotList struct {
+	mu   sync.Mutex
+	seqs []uint64 // ascending
+}
+
+// add reads the newest sequence number under the lock, so that a flush that lists
+// the snapshots afterwards either sees this one, or drops nothing that it needs:
+// what is newest at that time is kept anyway.
+func (l *snapshotList) add(newest interface{ Load() uint64 }) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq := newest.Load()
+	l.seqs = append(l.seqs, seq) // newest only grows
+	return seq
+}
+
+func (l *snapshotList) remove(seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i, ok := slices.BinarySearch(l.seqs, seq); ok {
+		l.seqs = slices.Delete(l.seqs, i, i+1)
+	}
+}
+
+// list returns the distinct sequence numbers, ascending.
+func (l *snapshotList) list() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Compact(slices.Clone(l.seqs))
+}

@@ -1,0 +1,192 @@
+package flatrock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/rangedel"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/plaintable"
+)
+
+// This file alone names both table formats.
+
+// tableHandle is an open table file.
+type tableHandle struct {
+	cf   *ColumnFamily
+	meta *manifest.FileMetadata
+
+	// Exactly one is set. The formats are called directly, not through
+	// table.Reader: what passes through an interface would escape to the heap.
+	plain *plaintable.Reader
+
+	tombs *rangedel.List // nil when the file has no range tombstones
+
+	// wants is the policy to load the file with in the background; MemoryNone if
+	// done. Guarded by db.mu.
+	wants mmapfs.Memory
+
+	// Guarded by db.mu.
+	refs     int  // file sets that hold it
+	obsolete bool // no version has the file any more: delete it with the last reference
+}
+
+// get finds the newest entry that look may see. A key that a range tombstone of
+// the file covers is reported as an entry of kind RangeDelete.
+func (h *tableHandle) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
+	value, trailer, ok, err = h.plain.Get(look, pin)
+	if h.tombs != nil && err == nil {
+		cover := h.tombs.Cover(look.UserKey, look.Seq)
+		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
+			pin.Release()
+			return nil, keys.Pack(cover, keys.KindRangeDelete), true, nil
+		}
+	}
+	return value, trailer, ok, err
+}
+
+// reader is the handle's table behind the common interface.
+func (h *tableHandle) reader() table.Reader {
+	return h.plain
+}
+
+func (h *tableHandle) close() error { return h.reader().Close() }
+
+// openTable opens a file of the family. For families that are loaded in the background it
+// returns at once with a handle that reads through the bare mapping, and wants set.
+func (cf *ColumnFamily) openTable(meta *manifest.FileMetadata) (*tableHandle, error) {
+	memory := mmapfs.MemoryNone
+	if o, ok := cf.opts.Table.(PlainTableOptions); ok {
+		memory = o.Memory.policy()
+		if o.LoadInBackground.or(true) && cf.db.opening && memory != mmapfs.MemoryNone && memory != mmapfs.MemoryWillNeed {
+			h, err := cf.openTableIn(meta, mmapfs.MemoryNone)
+			if err == nil {
+				h.wants = memory
+			}
+			return h, err
+		}
+	}
+	return cf.openTableIn(meta, memory)
+}
+
+// openTableIn opens a file with a memory policy, which only plain tables have.
+func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.Memory) (*tableHandle, error) {
+	db := cf.db
+	name := manifest.TableName(db.dir, meta.Number)
+	f, err := db.fs.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if g, err2 := db.fs.Open(manifest.OldTableName(db.dir, meta.Number)); err2 == nil {
+			f, err = g, nil
+		}
+	}
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("column family %q: %w", cf.name,
+				&CorruptionError{File: manifest.TableName("", meta.Number), Offset: -1, Reason: "the MANIFEST names this table file, and it does not exist"})
+		}
+		return nil, err
+	}
+	if size, err := f.Size(); err != nil || uint64(size) != meta.Size {
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("column family %q: %w", cf.name,
+			keys.Corruptf(manifest.TableName("", meta.Number), size, "the MANIFEST expects %d bytes, and the file has %d", meta.Size, size))
+	}
+	h := &tableHandle{cf: cf, meta: meta}
+	switch o := cf.opts.Table.(type) {
+	case PlainTableOptions:
+		verify := plaintable.VerifyNone
+		if o.VerifyOnOpen {
+			verify = plaintable.VerifyAtOpen
+		}
+		h.plain, err = plaintable.Open(f, plaintable.ReaderOptions{
+			Options:       o.format(),
+			Order:         cf.order,
+			Extractor:     cf.opts.PrefixExtractor,
+			BloomLocality: cf.opts.BloomLocality,
+			Memory:        memory,
+			Placement:     db.opts.Placement,
+			Verify:        verify,
+			FileSize:      int64(meta.Size),
+		})
+	default:
+		f.Close()
+		err = ErrNotSupported
+	}
+	if err != nil {
+		return nil, fmt.Errorf("column family %q: %w", cf.name, err)
+	}
+	if ts := h.reader().Tombstones(); len(ts) > 0 {
+		h.tombs = rangedel.New(cf.order, ts).Clip(meta.SmallestKey, meta.LargestKey, meta.LargestIsExclusive())
+	}
+	return h, nil
+}
+
+// newTableWriter begins the file of that number for a level.
+func (cf *ColumnFamily) newTableWriter(number uint64, level int, id table.Identity) (table.Writer, error) {
+	f, err := cf.db.fs.Create(manifest.TableName(cf.db.dir, number))
+	if err != nil {
+		return nil, err
+	}
+	var w table.Writer
+	switch o := cf.opts.Table.(type) {
+	case PlainTableOptions:
+		w, err = plaintable.NewWriter(f, plaintable.WriterOptions{
+			Options:        o.format(),
+			Order:          cf.order,
+			Extractor:      cf.opts.PrefixExtractor,
+			BloomLocality:  cf.opts.BloomLocality,
+			Identity:       id,
+			ChunkChecksums: o.ChunkChecksums.or(true),
+		})
+	default:
+		err = ErrNotSupported
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// maxOutputSize is the size at which a file of the family must be cut, whatever
+// the target size says: plain tables cannot pass 2 GiB.
+func (cf *ColumnFamily) maxOutputSize() int64 {
+	if _, ok := cf.opts.Table.(PlainTableOptions); ok {
+		return plainSplitSize
+	}
+	return 1 << 40
+}
+
+// plainSplitSize leaves room below the format's limit of 2 GiB for what a file
+// needs beside its rows.
+const plainSplitSize = 1 << 30 * 3 / 2
+
+// canFault reports whether reads of the file run under the guard.
+func (h *tableHandle) canFault() bool { return h.plain != nil && h.plain.CanFault() }
+
+// closeTable closes a file that nothing refers to any more, and deletes it if it
+// is obsolete.
+func (db *DB) closeTable(h *tableHandle) {
+	if err := h.close(); err != nil {
+		db.log.Warn("closing a table file", "file", h.meta.Number, "err", err)
+	}
+	if !h.obsolete || db.opts.ReadOnly {
+		return
+	}
+	name := manifest.TableName(db.dir, h.meta.Number)
+	err := db.fs.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = db.fs.Remove(manifest.OldTableName(db.dir, h.meta.Number))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// The next Open finds it unreferenced and deletes it.
+		db.log.Warn("deleting an obsolete table file", "file", h.meta.Number, "err", err)
+	}
+}

@@ -1,0 +1,370 @@
+package flatrock
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/wal"
+	"github.com/flatrock-db/flatrock/memtable"
+)
+
+// The life of a write: it joins the commit queue; one of those that wait leads,
+// takes as many others as fit into its group, makes room in the memtables, appends
+// the group to the log as one record, syncs if anybody asked for it, inserts the
+// entries, publishes the group's last sequence number, and wakes the others. Only
+// the leader touches the log and the active memtables, so none of that needs a lock.
+
+// commitQueue elects leaders.
+type commitQueue struct {
+	mu      sync.Mutex
+	led     bool       // a leader is at work
+	waiting []*request // in order of arrival
+}
+
+// request is a write in the queue.
+type request struct {
+	batch *Batch
+	sync  bool
+	noWAL bool
+	err   error
+	lead  bool          // woken to lead, not because it is done
+	wake  chan struct{} // buffered, one token per wake-up
+}
+
+var requestPool = sync.Pool{New: func() any { return &request{wake: make(chan struct{}, 1)} }}
+
+// commitGroup is the memory of a leader: what it commits and the parts of the log record.
+type commitGroup struct {
+	requests []*request
+	parts    [][]byte
+	header   [wal.HeaderLen]byte
+}
+
+// Write commits b atomically. When it returns nil the writes are visible, and
+// survive the death of the process; with WriteOptions.Sync that of the machine
+// too. b may be reused. A failed Write leaves nothing visible; if it failed
+// while logging, the database refuses writes from then on with ErrBackground.
+func (db *DB) Write(wo *WriteOptions, b *Batch) error {
+	if b.err != nil {
+		return b.err
+	}
+	if err := db.checkBatch(b); err != nil {
+		return err
+	}
+	r := requestPool.Get().(*request)
+	r.batch, r.err, r.lead = b, nil, false
+	r.sync = wo != nil && wo.Sync
+	r.noWAL = wo != nil && wo.DisableWAL
+	if r.sync && r.noWAL {
+		requestPool.Put(r)
+		return fmt.Errorf("%w: Sync and DisableWAL exclude each other", ErrInvalidArgument)
+	}
+	q := &db.queue
+	q.mu.Lock()
+	if q.led {
+		q.waiting = append(q.waiting, r)
+		q.mu.Unlock()
+		<-r.wake
+	} else {
+		q.led = true
+		q.mu.Unlock()
+		r.lead = true
+	}
+	if r.lead {
+		db.leadCommit(r)
+	}
+	err := r.err
+	r.batch = nil
+	requestPool.Put(r)
+	return err
+}
+
+// checkBatch refuses what a family could not store or resolve later, before
+// anything is logged.
+func (db *DB) checkBatch(b *Batch) error {
+	if db.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	for i := range b.use {
+		u := &b.use[i]
+		cf := u.cf
+		if cf == nil {
+			cf = db.defaultCF
+			if err := cf.checkKeysOf(b); err != nil {
+				return err
+			}
+		}
+		switch {
+		case cf.db != db:
+			return fmt.Errorf("%w: column family %q belongs to another database", ErrInvalidArgument, cf.name)
+		case cf.dropped.Load():
+			return fmt.Errorf("%w: %q", ErrColumnFamilyDropped, cf.name)
+		case u.merges && cf.opts.MergeOperator == nil:
+			return fmt.Errorf("%w: Merge into column family %q, which has no MergeOperator", ErrNotSupported, cf.name)
+		case u.ranges && cf.opts.Table.tableFactoryName() == "PlainTable":
+			return fmt.Errorf("%w: DeleteRange in column family %q: plain tables store no range deletes", ErrNotSupported, cf.name)
+		}
+	}
+	return nil
+}
+
+// checkKeysOf checks the keys that b has for the default family by id 0.
+func (cf *ColumnFamily) checkKeysOf(b *Batch) error {
+	if _, ok := cf.opts.Table.(PlainTableOptions); !ok {
+		return nil
+	}
+	var op wal.Op
+	ops := wal.Decode(b.rep.Bytes())
+	for ops.Next(&op) {
+		if op.CF == cf.id && op.Counts() {
+			if err := cf.checkKey(op.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return ops.Err()
+}
+
+// exclusive runs fn as the commit leader with an empty group: no write is under
+// way, and none begins before fn returns.
+func (db *DB) exclusive(fn func()) {
+	r := requestPool.Get().(*request)
+	r.batch, r.err, r.lead = nil, nil, false
+	q := &db.queue
+	q.mu.Lock()
+	if q.led {
+		q.waiting = append(q.waiting, r)
+		q.mu.Unlock()
+		<-r.wake // a request without batch is never taken into a group: it leads
+	} else {
+		q.led = true
+		q.mu.Unlock()
+	}
+	fn()
+	db.passLead()
+	requestPool.Put(r)
+}
+
+// leadCommit commits r and those that arrived meanwhile, and hands on the lead.
+func (db *DB) leadCommit(r *request) {
+	g := &db.group
+	g.requests = append(g.requests[:0], r)
+	db.joinGroup(g)
+	err := db.commit(g)
+	for _, m := range g.requests {
+		m.err = err
+	}
+	// The leader's own request goes back to the pool in Write; the others wake up
+	// here, before the group's memory passes to the next leader.
+	for _, m := range g.requests[1:] {
+		m.wake <- struct{}{}
+	}
+	clear(g.requests)
+	db.passLead()
+}
+
+// joinGroup takes waiting requests of the leader's kind into the group. A small
+// leader takes a small group, so that its latency stays small.
+func (db *DB) joinGroup(g *commitGroup) {
+	q := &db.queue
+	lead := g.requests[0]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return
+	}
+	size := int64(lead.batch.Size())
+	limit := db.opts.MaxWriteBatchGroupSize
+	if small := limit / 8; size <= small {
+		limit = size + small
+	}
+	n := 0
+	for _, m := range q.waiting {
+		// A group is synced as a whole: a leader that need not wait for the disk
+		// does not take one that must.
+		if m.batch == nil || m.noWAL != lead.noWAL || (m.sync && !lead.sync) {
+			break
+		}
+		if size += int64(m.batch.Size()); size > limit {
+			break
+		}
+		g.requests = append(g.requests, m)
+		n++
+	}
+	left := copy(q.waiting, q.waiting[n:])
+	clear(q.waiting[left:])
+	q.waiting = q.waiting[:left]
+}
+
+// passLead makes the first that waits the leader.
+func (db *DB) passLead() {
+	q := &db.queue
+	q.mu.Lock()
+	if len(q.waiting) == 0 {
+		q.led = false
+		q.mu.Unlock()
+		return
+	}
+	next := q.waiting[0]
+	copy(q.waiting, q.waiting[1:])
+	q.waiting[len(q.waiting)-1] = nil
+	q.waiting = q.waiting[:len(q.waiting)-1]
+	q.mu.Unlock()
+	next.lead = true
+	next.wake <- struct{}{}
+}
+
+// commit makes a group durable and visible. Only the leader runs it.
+func (db *DB) commit(g *commitGroup) error {
+	if db.closed.Load() {
+		return ErrClosed
+	}
+	if err := db.makeRoom(g); err != nil {
+		return err
+	}
+	first := db.lastSeq + 1
+	count := uint32(0)
+	for _, r := range g.requests {
+		count += r.batch.rep.Count()
+	}
+	lead := g.requests[0]
+	if !lead.noWAL {
+		if err := db.logGroup(g, first, count); err != nil {
+			return err
+		}
+	}
+	db.lastSeq += uint64(count)
+	seq := first
+	for _, r := range g.requests {
+		if err := db.insert(r.batch, seq, lead.noWAL); err != nil {
+			return db.fail("memtable insert", err)
+		}
+		seq += uint64(r.batch.rep.Count())
+	}
+	db.visibleSeq.Store(db.lastSeq)
+	db.metrics.writes.Add(int64(count))
+	return nil
+}
+
+// logGroup appends the group to the log as one record and syncs it if asked to.
+func (db *DB) logGroup(g *commitGroup, first uint64, count uint32) error {
+	wal.PutHeader(&g.header, first, count)
+	g.parts = append(g.parts[:0], g.header[:])
+	bytes := int64(len(g.header))
+	for _, r := range g.requests {
+		body := r.batch.rep.Records()
+		g.parts = append(g.parts, body)
+		bytes += int64(len(body))
+	}
+	log := db.wal
+	err := log.w.Append(g.parts...)
+	clear(g.parts)
+	if err != nil {
+		return db.fail("WAL append", err)
+	}
+	log.records = true
+	db.metrics.walBytes.Add(bytes)
+	if g.requests[0].sync {
+		if err := db.syncLogs(); err != nil {
+			return db.fail("WAL sync", err)
+		}
+	}
+	return nil
+}
+
+// insert puts the operations of b into the memtables, the first with seq.
+func (db *DB) insert(b *Batch, seq uint64, noWAL bool) error {
+	var op wal.Op
+	ops := wal.Decode(b.rep.Bytes())
+	families := db.byID.Load().byID
+	cf := db.defaultCF
+	for ops.Next(&op) {
+		if !op.Counts() {
+			continue
+		}
+		if op.CF != cf.id {
+			cf = families[op.CF]
+			if cf == nil {
+				return fmt.Errorf("batch for unknown column family %d", op.CF)
+			}
+		}
+		if err := cf.active.add(cf, op.Kind, op.Key, op.Value, seq); err != nil {
+			return err
+		}
+		if noWAL {
+			cf.active.unlogged.Store(true)
+		}
+		seq++
+	}
+	return ops.Err()
+}
+
+// add inserts one operation into the memtable.
+func (m *memState) add(cf *ColumnFamily, kind keys.Kind, key, value []byte, seq uint64) error {
+	if kind == keys.KindRangeDelete {
+		m.tombs.Add(key, value, seq)
+		return nil
+	}
+	var look keys.Lookup
+	look.UserKey = key
+	cf.opts.PrefixExtractor.Prepare(&look)
+	return m.mem.Add(key, keys.Pack(seq, kind), value, look.PrefixLen, look.Hash)
+}
+
+// makeRoom switches memtables that are full or too small for the group, and waits
+// where too many wait for their flush.
+func (db *DB) makeRoom(g *commitGroup) error {
+	for _, r := range g.requests {
+		for i := range r.batch.use {
+			u := &r.batch.use[i]
+			cf := u.cf
+			if cf == nil {
+				cf = db.defaultCF
+			}
+			need := memtable.BatchBytes(u.entries, u.bytes)
+			if len(g.requests) > 1 {
+				need = g.need(cf)
+			}
+			if cf.active.usedBytes() < cf.opts.WriteBufferSize && cf.active.mem.HasRoom(need) && !db.stalled.Load() {
+				continue
+			}
+			if err := db.makeRoomIn(cf, need); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// need is how many bytes of arena the whole group may take in a family.
+func (g *commitGroup) need(cf *ColumnFamily) int64 {
+	var entries int
+	var bytes int64
+	for _, r := range g.requests {
+		for i := range r.batch.use {
+			if u := &r.batch.use[i]; u.cf == cf || (u.cf == nil && cf.id == 0) {
+				entries += u.entries
+				bytes += u.bytes
+			}
+		}
+	}
+	return memtable.BatchBytes(entries, bytes)
+}
+
+// fail records the first write-side failure. From then on every write returns it.
+func (db *DB) fail(op string, cause error) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.failLocked(op, cause)
+}
+
+func (db *DB) failLocked(op string, cause error) error {
+	if db.background == nil {
+		db.background = &backgroundError{op, cause}
+		db.log.Error("background error: writes are refused until the database is reopened", "op", op, "err", cause)
+		db.stalled.Store(true) // sends writers through makeRoomIn, which refuses
+		db.work.Broadcast()
+	}
+	return db.background
+}
