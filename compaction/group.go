@@ -15,6 +15,7 @@ type stripeState uint8
 const (
 	stripeOpen    stripeState = iota // nothing kept yet
 	stripeSingle                     // the last entry kept is a single delete, looking for its value
+	stripePaired                     // a single delete met its value: only a delete beneath still counts
 	stripeMerging                    // operands collected, looking for what is beneath
 	stripeClosed                     // decided: anything older is obsolete
 )
@@ -103,6 +104,17 @@ func (g *group) add(trailer uint64, value []byte) error {
 	case stripeMerging:
 		return g.addBelowOperands(trailer, value)
 	}
+	if g.state == stripePaired {
+		// What lies beneath was written before the key was last absent, and a delete
+		// of it may still have to hide older stripes or deeper runs.
+		switch kind {
+		case keys.KindDelete, keys.KindSingleDelete, keys.KindDeleteWithTimestamp:
+			g.state = stripeOpen
+		default:
+			g.stats.Obsolete++
+			return nil
+		}
+	}
 	switch kind {
 	case keys.KindMerge:
 		if g.job.Operator == nil {
@@ -153,6 +165,8 @@ func (g *group) addBelowSingle(trailer uint64, value []byte) {
 	default:
 		g.stats.SinglePairs++
 		g.kept = g.kept[:last]
+		g.state = stripePaired
+		return
 	}
 	g.state = stripeClosed
 }
