@@ -357,22 +357,27 @@ func (r *Reader) refill(at int64, left int) error {
 
 // zeros skips a fragment of type zero: the rest of its block is dropped. Where
 // nothing but zeros follows, this is the preallocated tail of a log that was not
-// closed, and a record in progress is torn like one at the end of a file.
+// closed, and a record in progress is torn like one at the end of a file. (The
+// mapped writer copies a fragment's header last. So the block in which a torn
+// record was to go on may begin with zeros and hold data behind them.)
 func (r *Reader) zeros(at int64) error {
 	tail := allZero(r.block)
+	goesOn := !tail && at == r.blockStart
 	r.skipped += int64(len(r.block))
 	r.block = r.block[:0]
 	if !r.inRecord {
 		return nil
 	}
-	for tail && !r.last {
+	for (tail || goesOn) && !r.last {
 		if err := r.nextBlock(); err != nil {
 			return err
 		}
-		if tail = allZero(r.block); tail {
-			r.skipped += int64(len(r.block))
-			r.block = r.block[:0]
+		if !allZero(r.block) {
+			return r.drop(at, BadInsideRecord, "expected a middle or last fragment, found zeros")
 		}
+		goesOn, tail = false, true
+		r.skipped += int64(len(r.block))
+		r.block = r.block[:0]
 	}
 	if tail {
 		return r.drop(at, TruncatedRecord, "expected a middle or last fragment, found zeros to the end of the file")

@@ -150,6 +150,11 @@ func toBlock(b []byte) []byte {
 	return append(b, make([]byte, n-len(b))...)
 }
 
+// whole is a first fragment that fills its block.
+func whole(data string) []byte {
+	return fragment(2, 0, data+string(make([]byte, record.BlockSize-record.HeaderSize-len(data))))
+}
+
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 func TestDamageIsNamed(t *testing.T) {
@@ -183,6 +188,10 @@ func TestDamageIsNamed(t *testing.T) {
 		{"zeros to the end", join(full, make([]byte, 3*record.BlockSize)), "full"},
 		{"zeros to the end in a record", join(first, make([]byte, 3*record.BlockSize)), "[error reading trailing data]"},
 		{"zeros, then records", join(toBlock(join(full, make([]byte, 100))), full), "full full"},
+		{"half a fragment in a record, zeros to the end", join(toBlock(join(full, first)), make([]byte, 8), full, make([]byte, 2*record.BlockSize-8-len(full))), "full [error in middle of record]"},
+		{"half a fragment where a record goes on, zeros to the end", join(whole("fi"), toBlock(join(make([]byte, 8), full))), "[error reading trailing data]"},
+		{"half a fragment where a record goes on, then a block", join(whole("fi"), toBlock(join(make([]byte, 8), full)), full), "[error in middle of record] full"},
+		{"half a fragment where a record goes on, in a file not preallocated", join(whole("fi"), make([]byte, 8), full), "[error in middle of record]"},
 		{"zeros in a record, then a block", join(toBlock(join(full, first)), full), "full [error in middle of record] full"},
 		{"zeros drop the block", join(full, make([]byte, 7), full), "full"},
 		{"unknown type", join(full, fragment(50, 0, "?"), full), "full [unknown record type] full"},

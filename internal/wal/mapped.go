@@ -27,8 +27,14 @@ type mapped struct {
 	size    int64 // of the next chunk
 	most    int64
 	aheadAt int64      // start mapping ahead when a write ends behind this
-	next    chan chunk // one chunk, while a goroutine prepares it; else nil
+	next    chan ahead // one chunk, while a goroutine prepares it; else nil
 	done    chunk      // the chunk before the current one, until it is unmapped
+}
+
+// ahead is what a goroutine that prepares a chunk gives back.
+type ahead struct {
+	chunk    chunk
+	closeErr error // of the chunk that it unmapped
 }
 
 type chunk struct {
@@ -104,45 +110,40 @@ func (m *mapped) write(p []byte, off int64) error {
 // it.
 func (m *mapped) prepare() {
 	m.aheadAt = math.MaxInt64
-	next := make(chan chunk, 1)
+	next := make(chan ahead, 1)
 	m.next = next
 	off, size, done := m.chunk.end, m.size, m.done
 	m.done = chunk{}
-	go func() {
-		c := m.open(off, size)
-		if err := done.close(); err != nil && c.err == nil {
-			c = chunk{err: errors.Join(err, c.close())}
-		}
-		next <- c
-	}()
+	go func() { next <- ahead{m.open(off, size), done.close()} }()
 }
 
 // advance makes the next chunk the current one.
 func (m *mapped) advance() error {
 	old, size := m.chunk, m.size
-	var c chunk
+	var a ahead
 	if m.next != nil {
-		c = <-m.next
+		a = <-m.next
 		m.next = nil
 	}
-	if c.m == nil { // not prepared, or there was no room then
+	c := a.chunk
+	if c.m == nil { // not prepared, or it failed then
 		c = m.open(old.end, size)
 	}
 	if c.err != nil {
-		return c.err
+		return errors.Join(c.err, a.closeErr)
 	}
 	done := m.done
 	m.done = old
 	m.use(c)
-	return done.close()
+	return errors.Join(a.closeErr, done.close())
 }
 
 // close unmaps everything.
 func (m *mapped) close() error {
-	var next chunk
+	var a ahead
 	if m.next != nil {
-		next = <-m.next
+		a = <-m.next
 		m.next = nil
 	}
-	return errors.Join(next.close(), m.done.close(), m.chunk.close())
+	return errors.Join(a.closeErr, a.chunk.close(), m.done.close(), m.chunk.close())
 }
