@@ -55,6 +55,15 @@ func (d *decoder) fileNumber(what string) uint64 {
 	return v
 }
 
+func (d *decoder) seq(what string) uint64 {
+	v := d.uvarint64(what)
+	if v > keys.MaxSeq {
+		d.fail("expected %s of at most %d, found %d", what, keys.MaxSeq, v)
+		return 0
+	}
+	return v
+}
+
 // str returns bytes borrowed from the edit.
 func (d *decoder) str(what string) []byte {
 	s, rest, ok := coding.Slice(d.b)

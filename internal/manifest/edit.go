@@ -244,7 +244,7 @@ func (d *decoder) field(e *VersionEdit) {
 	case tagNextFileNumber:
 		e.NextFileNumber = Some(d.fileNumber("next file number"))
 	case tagLastSeq:
-		e.LastSeq = Some(d.uvarint64("last sequence"))
+		e.LastSeq = Some(d.seq("last sequence"))
 	case tagCompactCursor:
 		level, key := d.level(), d.str("compact cursor")
 		if len(key) < 8 {

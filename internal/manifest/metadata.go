@@ -194,8 +194,8 @@ func (d *decoder) newFile(form newFileForm) (nf NewFile, minLog Optional[uint64]
 	f.SmallestKey, f.SmallestTrailer = d.internalKey("smallest key")
 	f.LargestKey, f.LargestTrailer = d.internalKey("largest key")
 	if form != newFile1 {
-		f.SmallestSeq = d.uvarint64("smallest sequence number")
-		f.LargestSeq = d.uvarint64("largest sequence number")
+		f.SmallestSeq = d.seq("smallest sequence number")
+		f.LargestSeq = d.seq("largest sequence number")
 	}
 	if form == newFile4 {
 		minLog = d.fileCustomFields(f)

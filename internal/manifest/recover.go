@@ -47,7 +47,7 @@ func Recover(fsys mmapfs.FS, dir string, o RecoverOptions) (*State, error) {
 	}
 	r := newReplay(&State{Families: []*ColumnFamily{{Name: DefaultFamily, NextEpoch: 1,
 		Skipped: o.Want != nil && !o.Want(DefaultFamily)}}})
-	r.comparator, r.numLevels, r.want, r.inferEpochs = o.Comparator, o.NumLevels, o.Want, true
+	r.comparator, r.numLevels, r.want, r.recovering = o.Comparator, o.NumLevels, o.Want, true
 	_, r.st.ManifestNumber, _ = ParseName(base)
 
 	g := group{file: base, apply: func(e *VersionEdit, off int64) error { return wrapReplay(base, off, r.apply(e)) }}

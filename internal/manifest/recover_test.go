@@ -83,6 +83,11 @@ func TestCountersAreMaxima(t *testing.T) {
 	if st.Family(0).LogNumber != 8 || st.NextFileNumber != 31 || st.LastSeq != 100 || st.MinLogNumberToKeep != 7 || st.MaxColumnFamily != 5 || st.DBID != "id" || st.MinLogNumber() != 8 {
 		t.Fatalf("%+v", st)
 	}
+	// Nor may a last sequence that is too low make writes use numbers again.
+	st, err = recoverEdits(t, base(), &VersionEdit{NewFiles: []NewFile{file(0, 60, "a", "b", 77)}})
+	if err != nil || st.LastSeq != 77 {
+		t.Fatalf("last sequence %d, %v", st.LastSeq, err)
+	}
 	// A next file number that is too low does no harm.
 	st, err = recoverEdits(t, base(), &VersionEdit{LogNumber: Some(uint64(50)), NewFiles: []NewFile{file(0, 60, "a", "b", 1)}, BlobAdditions: []BlobAddition{{Number: 61}}})
 	if err != nil || st.NextFileNumber <= 61 {

@@ -142,14 +142,14 @@ func (e *optionsError) Unwrap() error { return e.err }
 // running database holds what its MANIFEST says. The State it starts from is not
 // changed: what an edit touches is copied first.
 type replay struct {
-	st          *State
-	comparator  ComparatorFunc
-	numLevels   func(family string) int
-	want        func(family string) bool
-	builders    map[uint32]*Builder
-	owned       map[uint32]bool // families of st that are copies already
-	walsOwned   bool
-	inferEpochs bool
+	st         *State
+	comparator ComparatorFunc
+	numLevels  func(family string) int
+	want       func(family string) bool
+	builders   map[uint32]*Builder
+	owned      map[uint32]bool // families of st that are copies already
+	walsOwned  bool
+	recovering bool
 
 	sawLogNumber, sawNextFile, sawLastSeq bool
 }
@@ -245,9 +245,6 @@ func (r *replay) applyShared(e *VersionEdit) error {
 		st.NextFileNumber = max(st.NextFileNumber, e.NextFileNumber.Value)
 	}
 	if e.LastSeq.Set {
-		if e.LastSeq.Value > keys.MaxSeq {
-			return fmt.Errorf("expected a last sequence of at most %d, found %d", keys.MaxSeq, e.LastSeq.Value)
-		}
 		st.LastSeq = max(st.LastSeq, e.LastSeq.Value)
 	}
 	if e.MaxColumnFamily.Set {
@@ -395,8 +392,10 @@ func (r *replay) finish() (*State, error) {
 				f.Name, levels, v.HighestLevel())}
 		}
 		f.Version = v
-		if r.inferEpochs {
+		if r.recovering {
 			f.inferEpochs()
+			// Were it lower, writes would use sequence numbers again.
+			r.st.LastSeq = max(r.st.LastSeq, v.LargestSeq())
 		}
 	}
 	return r.st, nil

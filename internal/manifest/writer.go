@@ -255,7 +255,7 @@ func (w *Writer) next(edits []*VersionEdit) (*State, error) {
 	r := newReplay(w.State())
 	r.comparator, r.numLevels = w.o.Comparator, w.o.NumLevels
 	for _, e := range edits {
-		w.fill(e, r.st.LastSeq, r.st.MaxColumnFamily)
+		w.fill(e, r.st)
 		if err := r.apply(e); err != nil {
 			return nil, fmt.Errorf("version edit: %w", err)
 		}
@@ -268,16 +268,18 @@ func (w *Writer) next(edits []*VersionEdit) (*State, error) {
 	return st, nil
 }
 
-func (w *Writer) fill(e *VersionEdit, lastSeq uint64, maxFamily uint32) {
+// fill completes an edit that follows st.
+func (w *Writer) fill(e *VersionEdit, st *State) {
+	lastSeq := st.LastSeq
 	for _, n := range e.NewFiles {
 		w.MarkFileNumberUsed(n.Meta.Number)
 		lastSeq = max(lastSeq, n.Meta.LargestSeq)
 	}
-	if !e.AddColumnFamily.Set && !e.DropColumnFamily {
-		e.PrevLogNumber = Some(uint64(0))
+	if !e.AddColumnFamily.Set && !e.DropColumnFamily && !e.PrevLogNumber.Set {
+		e.PrevLogNumber = Some(st.PrevLogNumber)
 	}
 	if e.DropColumnFamily {
-		e.MaxColumnFamily = Some(max(maxFamily, e.ColumnFamily)) // the id is not used again
+		e.MaxColumnFamily = Some(max(st.MaxColumnFamily, e.ColumnFamily)) // the id is not used again
 	}
 	e.NextFileNumber = Some(max(w.nextFile.Load(), e.NextFileNumber.Value))
 	e.LastSeq = Some(max(lastSeq, e.LastSeq.Value))
@@ -363,7 +365,7 @@ func (w *Writer) writeSnapshot(number uint64, edits []*VersionEdit) error {
 			return err
 		}
 	}
-	counters := &VersionEdit{PrevLogNumber: Some(uint64(0)), NextFileNumber: Some(w.nextFile.Load()), LastSeq: Some(st.LastSeq)}
+	counters := &VersionEdit{PrevLogNumber: Some(st.PrevLogNumber), NextFileNumber: Some(w.nextFile.Load()), LastSeq: Some(st.LastSeq)}
 	if st.MaxColumnFamily > 0 {
 		counters.MaxColumnFamily = Some(st.MaxColumnFamily)
 	}
