@@ -16,6 +16,10 @@ const (
 	metaRowIndex   = "flatrock.row_index"
 )
 
+// propChecksums is a property of files that have metaChecksums, so that damage to
+// its name in the metaindex does not make it a file without.
+const propChecksums = "flatrock.checksums"
+
 // rowIndexEvery is how many rows share an entry of the row index, at least.
 const rowIndexEvery = 16
 
@@ -119,6 +123,9 @@ func (w *Writer) properties(indexSize, filterSize int, bloomLines uint32) *table
 		if filterSize > 0 {
 			p.User[block.PropPlainBloomBlocks] = coding.AppendUvarint(nil, uint64(bloomLines))
 		}
+	}
+	if w.o.ChunkChecksums {
+		p.User[propChecksums] = []byte("1")
 	}
 	if id.ExternalFile {
 		p.User[block.PropExternalVersion] = binary.LittleEndian.AppendUint32(nil, 2)

@@ -142,6 +142,9 @@ func (r *Reader) parseLayout(whole []byte) error {
 	if err := r.parseProperties(int64(h.Offset)); err != nil {
 		return err
 	}
+	if _, ok := block.FindMeta(l.meta, metaChecksums); !ok && r.props.Present[propChecksums] {
+		return keys.Corruptf(r.file, int64(foot.MetaIndex.Offset), "expected %s in the metaindex, as the property of that name says", metaChecksums)
+	}
 	if h, ok := block.FindMeta(l.meta, metaTombstones); ok {
 		if b, err = r.section(whole, metaTombstones, h); err != nil {
 			return err
