@@ -181,12 +181,10 @@ func (q *query) ask(p *Placement) error {
 		switch {
 		case s >= 0:
 			p.on(int(s), 1)
-		case unix.Errno(-s) == unix.ENOENT:
+		case unix.Errno(-s) == unix.ENOENT, unix.Errno(-s) == unix.EFAULT:
+			// Kernels differ on untouched anonymous memory, the zero page, and
+			// addresses without a mapping; b is mapped.
 			p.NotPresent++
-		case unix.Errno(-s) == unix.EFAULT:
-			// The shared zero page and an address without a mapping give the same
-			// answer; b is mapped, so that it is the zero page.
-			p.Zero++
 		default:
 			p.Failed++
 		}

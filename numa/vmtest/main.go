@@ -192,11 +192,10 @@ func (c *config) build(tmp string) ([]built, error) {
 		if err := goBuild("test", "-c", "-o", b.file, t.dir); err != nil {
 			return nil, err
 		}
-		pattern := t.pattern
-		if pattern == "" {
-			pattern = "."
+		if b.pattern == "" {
+			b.pattern = "^(Test|Example)" // seeds of fuzz targets know no nodes
 		}
-		list, err := exec.Command(b.file, "-test.list", pattern).Output()
+		list, err := exec.Command(b.file, "-test.list", b.pattern).Output()
 		if err != nil {
 			return nil, fmt.Errorf("%s: list tests: %w", t.dir, err)
 		}
@@ -268,10 +267,7 @@ func (c *config) initramfs(tmp string, m machine, tests []built) (string, error)
 				return "", err
 			}
 		}
-		args := []string{"-test.v", "-test.timeout", (c.timeout - c.timeout/10).String()}
-		if b.pattern != "" {
-			args = append(args, "-test.run", b.pattern)
-		}
+		args := []string{"-test.v", "-test.timeout", (c.timeout - c.timeout/10).String(), "-test.run", b.pattern}
 		p.Programs = append(p.Programs, program{Name: b.name, Path: "/" + dir + "/test", Dir: "/" + dir, Args: args})
 	}
 	text, err := json.Marshal(p)
@@ -347,10 +343,10 @@ func (c *config) boot(out io.Writer, tmp string, m machine, tests []built) (int,
 	runErr := cmd.Run()
 	text := strings.ReplaceAll(console.String(), "\r", "")
 	if ctx.Err() != nil {
-		return 0, fmt.Errorf("not done after %v\n%s", c.timeout, lastLines(text, 40))
+		return 0, fmt.Errorf("not done after %v\n%s", c.timeout, lastLines(noteworthy(text), 40))
 	}
 	if runErr != nil {
-		return 0, fmt.Errorf("%s: %w\n%s", c.qemu, runErr, lastLines(text, 40))
+		return 0, fmt.Errorf("%s: %w\n%s", c.qemu, runErr, lastLines(noteworthy(text), 40))
 	}
 	if c.dump {
 		tree, err := treeOf(text)
@@ -359,7 +355,7 @@ func (c *config) boot(out io.Writer, tmp string, m machine, tests []built) (int,
 	}
 	count, err := judge(text, tests)
 	if err != nil {
-		return 0, fmt.Errorf("%w\n%s", err, lastLines(text, 60))
+		return 0, fmt.Errorf("%w\n%s", err, lastLines(noteworthy(text), 100))
 	}
 	return count, nil
 }
