@@ -119,7 +119,11 @@ func (r *Replayer) replayFile(l LogFile) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rd.Close()) }()
+	defer func() {
+		if closeErr := rd.Close(); err == nil {
+			err = closeErr
+		}
+	}()
 	return r.replay(rd, l.Number)
 }
 

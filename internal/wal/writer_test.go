@@ -380,7 +380,7 @@ func TestSyncMayRunBesideAppend(t *testing.T) {
 // A crash of the machine keeps what was synced, and recovers to a prefix.
 func TestSyncedRecordsSurviveTheMachine(t *testing.T) {
 	for name, o := range variants {
-		for seed := range uint64(150) {
+		for seed := range uint64(60) {
 			rng := rand.New(rand.NewPCG(seed, 77))
 			mem := mmapfs.NewMem()
 			if seed%2 == 1 && o.Recyclable {
