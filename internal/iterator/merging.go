@@ -41,8 +41,8 @@ func (s *source) load() {
 // table.Iterator.
 //
 // The zero Merging is ready for Init. The sources lie in a binary heap by their
-// current entries. A step of the top source costs one or two comparisons while
-// the same source goes on winning; with one source there are none.
+// current entries. A step of the top source costs one comparison while the same
+// source goes on winning; with one source there are none.
 //
 // In prefix mode a source that has nothing with the prefix is left alone until
 // the walk leaves the prefix. Only then is it positioned, where the walk began:
@@ -53,6 +53,7 @@ type Merging struct {
 	dir      direction
 	heap     []*source // sources that stand on an entry; heap[0] is the current one
 	sources  []source  // newest first
+	rival    int       // index in heap of the better child of heap[0]; 0 if not known
 	err      error
 
 	prefixer  Prefixer
@@ -228,6 +229,7 @@ func (m *Merging) SeekPrefixGE(look *keys.Lookup, trailer uint64) bool {
 
 // order0 makes a heap of what add collected.
 func (m *Merging) order0() bool {
+	m.rival = 0
 	if n := len(m.heap); n > 1 {
 		for i := n/2 - 1; i >= 0; i-- {
 			m.sift(i)
@@ -247,7 +249,7 @@ func (m *Merging) Next() bool {
 	}
 	s.load()
 	if len(m.heap) > 1 {
-		m.sift(0)
+		m.siftTop()
 	}
 	if m.absent > 0 && !m.inPrefix() {
 		return m.leavePrefix()
@@ -266,7 +268,7 @@ func (m *Merging) Prev() bool {
 	}
 	s.load()
 	if len(m.heap) > 1 {
-		m.sift(0)
+		m.siftTop()
 	}
 	return true
 }
@@ -279,6 +281,7 @@ func (m *Merging) pop(s *source) bool {
 	last := len(m.heap) - 1
 	m.heap[0] = m.heap[last]
 	m.heap = m.heap[:last]
+	m.rival = 0
 	if last > 1 {
 		m.sift(0)
 	}
@@ -416,8 +419,26 @@ func (m *Merging) before(a, b *source) bool {
 	return c > 0
 }
 
-// sift moves the source at i down to its place. Two sources take one comparison;
-// with more, the winner is compared with the better of its two rivals only.
+// siftTop moves the top source, which took a step, down to its place. While it
+// goes on winning that is one comparison, with a rival that stays the same.
+func (m *Merging) siftTop() {
+	h := m.heap
+	if m.rival == 0 {
+		m.rival = 1
+		if len(h) > 2 && m.before(h[2], h[1]) {
+			m.rival = 2
+		}
+	}
+	r := m.rival
+	if !m.before(h[r], h[0]) {
+		return
+	}
+	m.rival = 0
+	h[0], h[r] = h[r], h[0]
+	m.sift(r)
+}
+
+// sift moves the source at i down to its place.
 func (m *Merging) sift(i int) {
 	h := m.heap
 	s := h[i]

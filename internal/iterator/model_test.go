@@ -83,7 +83,7 @@ func within(pairs []itertest.Pair, order keys.Order, lower, upper []byte) []iter
 }
 
 func TestUserAgreesWithASortedMap(t *testing.T) {
-	rounds := 600
+	rounds := 2000
 	if testing.Short() {
 		rounds = 100
 	}

@@ -228,7 +228,10 @@ func (u *User) SeekGE(key []byte) bool {
 func (u *User) seekPrefix(key, target []byte) bool {
 	u.look = keys.Lookup{UserKey: key, Seq: u.o.Seq}
 	u.o.Prefixer.Prepare(&u.look)
-	if u.look.PrefixLen >= 0 && u.o.PrefixSameAsStart {
+	if u.look.PrefixLen < 0 {
+		return false
+	}
+	if u.o.PrefixSameAsStart {
 		u.prefix = append(u.prefix[:0], key[:u.look.PrefixLen]...)
 		u.confined = true
 	}

@@ -79,6 +79,7 @@ type Iter struct {
 	key, val []byte
 	err      error
 	Kind     bool // do not change borrowed memory: for benchmarks
+	Reusable bool // go on working after Close
 }
 
 // New returns an iterator over entries.
@@ -194,7 +195,7 @@ func (it *Iter) mustBeValid() {
 func (it *Iter) Err() error { return it.err }
 
 func (it *Iter) Close() error {
-	it.Closed, it.at = true, -1
+	it.Closed, it.at = !it.Reusable, -1
 	return nil
 }
 
