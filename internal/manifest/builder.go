@@ -176,10 +176,12 @@ func (b *Builder) addGarbage(g *BlobGarbage) error {
 // Levels without a change are shared with the base.
 func (b *Builder) Build() (*Version, error) {
 	base := b.base
-	v := &Version{order: base.order, Levels: slices.Clone(base.Levels), levelBytes: slices.Clone(base.levelBytes)}
+	v := &Version{order: base.order, Levels: slices.Clone(base.Levels), levelBytes: slices.Clone(base.levelBytes),
+		index: slices.Clone(base.index)}
 	for len(v.Levels) < len(b.added) {
 		v.Levels = append(v.Levels, nil)
 		v.levelBytes = append(v.levelBytes, 0)
+		v.index = append(v.index, levelIndex{})
 	}
 	for level := range b.added {
 		if len(b.added[level]) == 0 && len(b.deleted[level]) == 0 {
@@ -188,6 +190,9 @@ func (b *Builder) Build() (*Version, error) {
 		v.Levels[level] = b.buildLevel(v.Levels[level], level)
 		if err := v.checkLevel(level); err != nil {
 			return nil, err
+		}
+		if level > 0 {
+			v.index[level] = newLevelIndex(v.order, v.Levels[level])
 		}
 		v.levelBytes[level] = 0
 		for _, f := range v.Levels[level] {

@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
 )
 
 // Dump writes the edit the way RocksDB's `ldb manifest_dump --hex --verbose`
@@ -28,7 +31,8 @@ func (e *VersionEdit) Dump(w io.Writer) error {
 	dumpOptional(line, "MinLogNumberToKeep", e.MinLogNumberToKeep)
 	dumpOptional(line, "LastSeq", e.LastSeq)
 	for _, c := range e.CompactCursors {
-		line("CompactCursor: %d %X", c.Level, c.Key)
+		userKey, trailer, _ := keys.Split(c.Key)
+		line("CompactCursor: %d %s", c.Level, internalKeyText(userKey, trailer))
 	}
 	for _, f := range e.DeletedFiles {
 		line("DeleteFile: %d %d", f.Level, f.Number)
@@ -46,7 +50,11 @@ func (e *VersionEdit) Dump(w io.Writer) error {
 		line("BlobFileGarbage: blob_file_number: %d garbage_blob_count: %d garbage_blob_bytes: %d", g.Number, g.Count, g.Bytes)
 	}
 	for _, a := range e.WALAdditions {
-		line("WalAddition: log_number: %d synced_size_in_bytes: %d", a.Number, a.SyncedSize.Value)
+		size := uint64(math.MaxUint64) // not synced
+		if a.SyncedSize.Set {
+			size = a.SyncedSize.Value
+		}
+		line("WalAddition: log_number: %d synced_size_in_bytes: %d", a.Number, size)
 	}
 	if e.WALDeletion.Set {
 		line("WalDeletion: log_number: %d", e.WALDeletion.Value)

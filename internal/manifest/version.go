@@ -31,6 +31,7 @@ type Version struct {
 
 	order      keys.Order
 	levelBytes []uint64
+	index      []levelIndex // by level; nothing for L0
 	files      int
 }
 
@@ -39,7 +40,8 @@ func NewVersion(order keys.Order, numLevels int) *Version {
 	if numLevels <= 0 {
 		numLevels = DefaultNumLevels
 	}
-	return &Version{order: order, Levels: make([][]*FileMetadata, numLevels), levelBytes: make([]uint64, numLevels)}
+	return &Version{order: order, Levels: make([][]*FileMetadata, numLevels), levelBytes: make([]uint64, numLevels),
+		index: make([]levelIndex, numLevels)}
 }
 
 // Order is the order of user keys.
@@ -119,10 +121,10 @@ func MinEpoch(files []*FileMetadata) (epoch uint64) {
 
 // FindFile returns the one file of a level from 1 on that may hold the newest
 // entry of userKey at or after trailer (keys.Lookup.Trailer), nil if no file
-// may. A binary search; no allocation.
+// may. No allocation.
 func (v *Version) FindFile(level int, userKey []byte, trailer uint64) *FileMetadata {
 	files := v.Levels[level]
-	i := v.searchLargest(files, userKey, trailer)
+	i := v.FindFileIndex(level, userKey, trailer)
 	if i == len(files) || v.order.Compare(files[i].SmallestKey, userKey) > 0 {
 		return nil
 	}
@@ -133,11 +135,11 @@ func (v *Version) FindFile(level int, userKey []byte, trailer uint64) *FileMetad
 // largest key is at or after (userKey, trailer), the number of files if there is
 // none. That is where an iterator seeking to the key starts. No allocation.
 func (v *Version) FindFileIndex(level int, userKey []byte, trailer uint64) int {
-	return v.searchLargest(v.Levels[level], userKey, trailer)
-}
-
-func (v *Version) searchLargest(files []*FileMetadata, userKey []byte, trailer uint64) int {
+	files := v.Levels[level]
 	lo, hi := 0, len(files)
+	if x := &v.index[level]; len(x.next) > 0 {
+		lo, hi = x.span(userKey)
+	}
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		if files[mid].endsBefore(v.order, userKey, trailer) {

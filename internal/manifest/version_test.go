@@ -235,6 +235,54 @@ func checkModel(t *testing.T, v *Version, model map[uint64]int) {
 	}
 }
 
+// TestLevelIndexWithLongCommonPrefixes has keys that agree in more than the
+// index looks at, keys that end inside it, and lookups outside.
+func TestLevelIndexWithLongCommonPrefixes(t *testing.T) {
+	pieces := []string{"", "a", "ab", "abcdefgh", "abcdefghi", "abcdefgh\x00", "abcdefgh\x00\x00", "abcdefgi", "b\xff\xff\xff\xff\xff\xff\xff\xff", "\x00"}
+	for _, prefix := range []string{"", "table/17/", "\xff\xff"} {
+		var files []NewFile
+		slices.Sort(pieces)
+		for i, p := range pieces {
+			files = append(files, file(1, uint64(i+1), prefix+p, prefix+p, 5))
+		}
+		v := buildVersion(t, NewVersion(keys.Order{}, 0), &VersionEdit{NewFiles: files})
+		for _, p := range append(pieces, "abcdefgh\x00\x01", "abcdefgg", "c", "abc", "\xff") {
+			for _, key := range []string{prefix + p, p, "table/16", "table/17", "table/18/", prefix[:len(prefix)/2]} {
+				want := len(files)
+				for i, f := range v.Levels[1] {
+					if string(f.LargestKey) >= key {
+						want = i
+						break
+					}
+				}
+				if got := v.FindFileIndex(1, []byte(key), keys.Pack(9, keys.KindSeek)); got != want {
+					t.Fatalf("prefix %q key %q: %d, expected %d", prefix, key, got, want)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkFindFile(b *testing.B) {
+	for _, n := range []int{10, 1000} {
+		var files []NewFile
+		for i := range n {
+			files = append(files, file(1, uint64(i+1), fmt.Sprintf("user%012d", i*1000), fmt.Sprintf("user%012d", i*1000+900), 5))
+		}
+		v := buildVersion(b, NewVersion(keys.Order{}, 0), &VersionEdit{NewFiles: files})
+		rng := rand.New(rand.NewPCG(1, 2))
+		var look [1024][]byte
+		for i := range look {
+			look[i] = fmt.Appendf(nil, "user%012d", rng.IntN(n*1000))
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				v.FindFile(1, look[i&1023], keys.Pack(9, keys.KindSeek))
+			}
+		})
+	}
+}
+
 func TestMinEpoch(t *testing.T) {
 	a, b := &FileMetadata{EpochNumber: 7}, &FileMetadata{EpochNumber: 3}
 	if MinEpoch(nil) != 0 || MinEpoch([]*FileMetadata{a, b}) != 3 {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -438,5 +440,52 @@ func TestFileNumbersAreNeverHandedOutTwice(t *testing.T) {
 	st, err := Recover(fsys, ".", RecoverOptions{})
 	if err != nil || st.NextFileNumber <= 200 || st.LastSeq != 1 {
 		t.Fatalf("%+v %v", st, err)
+	}
+}
+
+// TestReadersSeeWholeStatesWhileEditsAppend is for the race detector too.
+func TestReadersSeeWholeStatesWhileEditsAppend(t *testing.T) {
+	w := newDB(t, mmapfs.NewMem(), WriterOptions{MaxFileSize: 1})
+	defer w.Close()
+	stop := make(chan struct{})
+	var readers, writers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				st := w.State()
+				if n := st.Family(0).Version.NumFiles(); uint64(n) != st.LastSeq {
+					t.Errorf("%d files at sequence %d", n, st.LastSeq)
+					return
+				}
+				w.NewFileNumber()
+			}
+		})
+	}
+	var seq atomic.Uint64
+	var order sync.Mutex
+	for range 3 {
+		writers.Go(func() {
+			for range 20 {
+				order.Lock()
+				e := &VersionEdit{NewFiles: []NewFile{file(0, w.NewFileNumber(), "a", "b", seq.Add(1))}}
+				e.NewFiles[0].Meta.EpochNumber = w.NewEpoch(0)
+				err := w.Append(e)
+				order.Unlock()
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
+	if n := w.Version(0).NumFiles(); n != 60 {
+		t.Fatalf("%d files", n)
 	}
 }
