@@ -1,0 +1,206 @@
+package blocktable
+
+import (
+	"bytes"
+
+	"github.com/flatrock-db/flatrock/blockcache"
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
+)
+
+// Iterator walks a table. It implements table.Iterator. At any time it holds one
+// data block (and an index partition) in the cache.
+type Iterator struct {
+	r     *Reader
+	o     fetchOptions
+	ahead readahead
+	index indexCursor
+	data  dataIter
+	ref   blockRef
+	have  bool // ref is the block of the index cursor
+	err   error
+}
+
+// NewIterator returns an iterator that must be closed.
+func (r *Reader) NewIterator(o table.IterOptions) table.Iterator { return r.Iterate(o) }
+
+// Iterate is NewIterator with the concrete type.
+func (r *Reader) Iterate(o table.IterOptions) *Iterator {
+	it := &Iterator{r: r}
+	it.ahead = readahead{stable: true, fixed: o.ReadaheadSize, size: autoStart, next: ^uint64(0)}
+	it.o = fetchOptions{kind: blockcache.Data, fill: !o.NoFill, verify: o.VerifyChecksums || r.opts.VerifyChecksums, ahead: &it.ahead}
+	it.index.init(r, fetchOptions{fill: true, verify: true})
+	it.data.order, it.data.gseq, it.data.file = r.opts.Order, r.gseq, r.name
+	return it
+}
+
+// drop lets go of the data block.
+func (it *Iterator) drop() {
+	if it.have {
+		it.r.release(&it.ref)
+		it.have = false
+	}
+	it.data.valid = false
+}
+
+// enter loads the data block that the index cursor names.
+func (it *Iterator) enter() bool {
+	it.drop()
+	h := it.index.handle()
+	var err error
+	if it.ref, err = it.r.fetch(h, it.o); err != nil {
+		it.err = err
+		return false
+	}
+	it.have = true
+	if !it.data.init(it.ref.data, h.Offset) {
+		it.err = it.data.err
+		return false
+	}
+	return true
+}
+
+// start forgets where the iterator was.
+func (it *Iterator) start() {
+	it.err, it.index.err = nil, nil
+	it.data.valid = false
+}
+
+// forward goes on to the first entry of the next block that has one. ok says
+// whether the current block gave an entry.
+func (it *Iterator) forward(ok bool) bool {
+	for !ok {
+		if it.err = it.data.err; it.err != nil {
+			return false
+		}
+		if !it.index.next() {
+			it.err = it.index.err
+			it.data.valid = false
+			return false
+		}
+		if !it.enter() {
+			return false
+		}
+		ok = it.data.first()
+	}
+	return true
+}
+
+// backward is forward's mirror.
+func (it *Iterator) backward(ok bool) bool {
+	for !ok {
+		if it.err = it.data.err; it.err != nil {
+			return false
+		}
+		if !it.index.prev() {
+			it.err = it.index.err
+			it.data.valid = false
+			return false
+		}
+		if !it.enter() {
+			return false
+		}
+		ok = it.data.last()
+	}
+	return true
+}
+
+// missing is the end of a seek for which the index has no block.
+func (it *Iterator) missing() bool {
+	it.drop()
+	it.err = it.index.err
+	return false
+}
+
+// SeekGE moves to the first entry at or after (userKey, trailer).
+func (it *Iterator) SeekGE(userKey []byte, trailer uint64) bool {
+	it.start()
+	if !it.index.seekGE(userKey, trailer) {
+		return it.missing()
+	}
+	if !it.enter() {
+		return false
+	}
+	return it.forward(it.data.seekGE(userKey, trailer))
+}
+
+// SeekPrefixGE moves to the first entry at or after the target that has look's
+// prefix, and asks the filter first.
+func (it *Iterator) SeekPrefixGE(look *keys.Lookup, trailer uint64) bool {
+	may, err := it.r.mayContainPrefix(look.UserKey, trailer, look.PrefixLen)
+	if !may {
+		it.start()
+		it.err = err
+		return false
+	}
+	prefix := look.UserKey[:look.PrefixLen]
+	if !it.SeekGE(look.UserKey, trailer) {
+		return false
+	}
+	if !bytes.HasPrefix(it.data.userKey(), prefix) {
+		it.data.valid = false
+		return false
+	}
+	return true
+}
+
+// SeekLT moves to the last entry before (userKey, trailer).
+func (it *Iterator) SeekLT(userKey []byte, trailer uint64) bool {
+	it.start()
+	if !it.index.seekGE(userKey, trailer) {
+		if it.index.err != nil {
+			return it.missing()
+		}
+		return it.Last()
+	}
+	if !it.enter() {
+		return false
+	}
+	return it.backward(it.data.seekLT(userKey, trailer))
+}
+
+// First moves to the first entry.
+func (it *Iterator) First() bool {
+	it.start()
+	if !it.index.first() {
+		return it.missing()
+	}
+	return it.enter() && it.forward(it.data.first())
+}
+
+// Last moves to the last entry.
+func (it *Iterator) Last() bool {
+	it.start()
+	if !it.index.last() {
+		return it.missing()
+	}
+	return it.enter() && it.backward(it.data.last())
+}
+
+// Next moves to the next entry; the iterator must be valid.
+func (it *Iterator) Next() bool { return it.data.forward() || it.forward(false) }
+
+// Prev moves to the entry before; the iterator must be valid.
+func (it *Iterator) Prev() bool { return it.data.backward() || it.backward(false) }
+
+// Valid reports whether the iterator is on an entry.
+func (it *Iterator) Valid() bool { return it.data.valid }
+
+// UserKey is the user key of the entry, borrowed until the next move.
+func (it *Iterator) UserKey() []byte { return it.data.userKey() }
+
+// Trailer is the trailer of the entry.
+func (it *Iterator) Trailer() uint64 { return it.data.trailer }
+
+// Value is the value of the entry, borrowed until the next move.
+func (it *Iterator) Value() []byte { return it.data.val }
+
+// Err is why the last move failed; nil at an end.
+func (it *Iterator) Err() error { return it.err }
+
+// Close lets go of what the iterator holds.
+func (it *Iterator) Close() error {
+	it.drop()
+	it.index.close()
+	return it.err
+}

@@ -1,0 +1,584 @@
+package blocktable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/flatrock-db/flatrock/blockcache"
+	"github.com/flatrock-db/flatrock/internal/block"
+	"github.com/flatrock-db/flatrock/internal/compress"
+	"github.com/flatrock-db/flatrock/internal/hash"
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/prefixhash"
+)
+
+// ReaderOptions says how a table is read.
+type ReaderOptions struct {
+	// FileSize is the size that the MANIFEST records; zero asks the file.
+	FileSize int64
+	// Order is the column family's order. A file that names another comparator is refused.
+	Order keys.Order
+	// Extractor is the family's prefix extractor, nil for none. Prefix filters of a
+	// file are used only if it names the same one.
+	Extractor *prefixhash.Extractor
+	// Cache holds data blocks, and partitions of index and filter; nil reads each
+	// block from the file, and holds all partitions in memory.
+	Cache *blockcache.Cache
+	// CacheID names the file in the cache; zero takes a new one.
+	CacheID uint64
+	// CacheIndexAndFilterBlocks keeps index and filter in the cache, where they may
+	// be evicted, instead of with the Reader. RocksDB: cache_index_and_filter_blocks.
+	CacheIndexAndFilterBlocks bool
+	// PinIndexAndFilterBlocks holds index and filter in the cache as long as the
+	// Reader is open. RocksDB: pin_l0_filter_and_index_blocks_in_cache, for files
+	// of level 0.
+	PinIndexAndFilterBlocks bool
+	// VerifyChecksums checks every block that is read from the file. Index, filter
+	// and the other meta blocks are always checked.
+	VerifyChecksums bool
+	// ManifestLargestSeq is the file's largest sequence number by the MANIFEST, which
+	// ingested files may know from nowhere else; zero is unknown.
+	ManifestLargestSeq uint64
+}
+
+// Reader reads a block-based table. It implements table.Reader: safe for
+// concurrent use, apart from Close.
+type Reader struct {
+	file        mmapfs.File
+	name        string // base name, for errors
+	opts        ReaderOptions
+	footer      block.Footer
+	footerStart int64
+	cache       *blockcache.Cache
+	cacheID     uint64
+
+	props       *table.Properties
+	compressed  bool // blocks may be compressed
+	decoder     *compress.Decoder
+	dataDecoder *compress.Decoder // with the dictionary
+	gseq        uint64
+
+	indexFormat indexFormat
+	index       *flatIndex
+	partitioned bool // index names index blocks, not data blocks
+	filter      filterReader
+	tombstones  []table.Tombstone
+	pinned      []blockcache.Handle // held as long as the Reader is open
+	timestamp   int                 // bytes at the end of each user key
+
+	unknownFilters int
+	metas          []block.MetaEntry
+}
+
+// Open reads what a table says about itself, and takes f over: it is closed with
+// the Reader, or here if Open fails.
+func Open(f mmapfs.File, o ReaderOptions) (*Reader, error) {
+	r := &Reader{file: f, name: filepath.Base(f.Name()), opts: o, cache: o.Cache, cacheID: o.CacheID}
+	if r.cache != nil && r.cacheID == 0 {
+		r.cacheID = r.cache.NewFileID()
+	}
+	if err := r.open(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// tailSize is how much of the end of a file is read at once when it is opened.
+const tailSize = 64 << 10
+
+// timestamped is a comparator whose user keys end in a timestamp of so many bytes.
+type timestamped interface{ TimestampSize() int }
+
+func (r *Reader) open() error {
+	size, err := r.file.Size()
+	if err != nil {
+		return err
+	}
+	if r.opts.FileSize != 0 && r.opts.FileSize != size {
+		return keys.Corruptf(r.name, size, "expected a file of %d bytes, found %d", r.opts.FileSize, size)
+	}
+	r.footerStart = size // until the footer is known
+	tail := &readahead{stable: false, fixed: 1}
+	start := max(0, size-tailSize)
+	tail.buf, tail.off = make([]byte, size-start), uint64(start)
+	if err := r.readAt(tail.buf, uint64(start)); err != nil {
+		return err
+	}
+	end := tail.buf[max(0, len(tail.buf)-block.FooterLen):]
+	if r.footer, err = block.DecodeFooter(r.name, end, size); err != nil {
+		return err
+	}
+	if r.footer.Plain() {
+		return fmt.Errorf("%s is a plain table, not a block-based one", r.name)
+	}
+	r.footerStart = size - int64(r.footer.Len())
+	if t, ok := r.opts.Order.Comparator().(timestamped); ok {
+		r.timestamp = t.TimestampSize()
+	}
+	r.decoder = compress.NewDecoder(r.footer.Version >= 2, nil)
+	r.dataDecoder = r.decoder
+	r.compressed = true // until the properties say otherwise
+	if err := r.readMeta(tail); err != nil {
+		return err
+	}
+	if err := r.readIndex(tail); err != nil {
+		return err
+	}
+	if err := r.readFilter(tail); err != nil {
+		return err
+	}
+	return r.readTombstones(tail)
+}
+
+// metaBlock reads a block that only opening needs; it bypasses the cache.
+func (r *Reader) metaBlock(h block.Handle, tail *readahead) ([]byte, error) {
+	ref, err := r.load(h, fetchOptions{kind: blockcache.Other, verify: true, ahead: tail})
+	return ref.data, err
+}
+
+// readMeta reads metaindex, properties and dictionary.
+func (r *Reader) readMeta(tail *readahead) error {
+	b, err := r.metaBlock(r.footer.MetaIndex, tail)
+	if err != nil {
+		return err
+	}
+	if r.metas, err = block.DecodeMetaIndex(r.name, int64(r.footer.MetaIndex.Offset), b); err != nil {
+		return err
+	}
+	h, ok := block.FindMeta(r.metas, block.MetaProperties)
+	if !ok {
+		h, ok = block.FindMeta(r.metas, block.MetaPropertiesOld)
+	}
+	if ok {
+		if r.props, err = r.readProperties(h, tail); err != nil {
+			return err
+		}
+	} else {
+		if r.footer.Version >= 6 {
+			return keys.Corruptf(r.name, int64(r.footer.MetaIndex.Offset), "expected a properties block, found none")
+		}
+		r.props = &table.Properties{User: map[string][]byte{}, Present: map[string]bool{}}
+	}
+	if name, ours := r.props.ComparatorName, r.opts.Order.Comparator().Name(); name != "" && name != ours {
+		return fmt.Errorf("%s was written with comparator %q, and is read with %q", r.name, name, ours)
+	}
+	if v, ok := r.props.User[block.PropTimestampsKept]; ok && r.timestamp > 0 && len(v) == 1 && v[0] == 0 {
+		return fmt.Errorf("%s has no timestamps in its keys (persist_user_defined_timestamps=false), which is not supported", r.name)
+	}
+	r.compressed = r.props.CompressionName != "NoCompression" && r.props.CompressionName != ";;"
+	if err := r.setGlobalSeq(); err != nil {
+		return err
+	}
+	if h, ok := block.FindMeta(r.metas, block.MetaCompressionDict); ok {
+		dict, err := r.metaBlock(h, tail)
+		if err != nil {
+			return err
+		}
+		r.dataDecoder = compress.NewDecoder(r.footer.Version >= 2, append([]byte(nil), dict...))
+	}
+	return nil
+}
+
+// readProperties reads the properties block. Ingestion may have changed the
+// global sequence number in place without correcting the checksum, which is then
+// right for a zero in its stead.
+func (r *Reader) readProperties(h block.Handle, tail *readahead) (*table.Properties, error) {
+	b, err := r.metaBlock(h, tail)
+	if err != nil && errors.Is(err, keys.ErrCorruption) {
+		raw, err2 := r.metaRaw(h, tail)
+		if err2 != nil {
+			return nil, err
+		}
+		n := int(h.Size)
+		off, size, ok := block.PropertyOffset(raw[:n:n], block.PropGlobalSeqno)
+		if !ok || size != 8 || compress.Type(raw[n]) != compress.None {
+			return nil, err
+		}
+		repaired := append([]byte(nil), raw...)
+		clear(repaired[off : off+size])
+		if r.checkTrailer(h, repaired, true) != nil {
+			return nil, err
+		}
+		b, err = raw[:n:n], nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return block.DecodeProperties(r.name, int64(h.Offset), b)
+}
+
+// metaRaw is the stored form of a block, trailer included, unchecked.
+func (r *Reader) metaRaw(h block.Handle, tail *readahead) ([]byte, error) {
+	if err := r.checkHandle(h); err != nil {
+		return nil, err
+	}
+	return tail.read(r, h.Offset, int(h.Size)+block.TrailerLen)
+}
+
+// setGlobalSeq finds the sequence number that an ingested file was given.
+func (r *Reader) setGlobalSeq() error {
+	version, hasVersion := r.props.User[block.PropExternalVersion]
+	global, hasGlobal := r.props.User[block.PropGlobalSeqno]
+	at := int64(r.footer.MetaIndex.Offset)
+	if !hasVersion {
+		if hasGlobal {
+			return keys.Corruptf(r.name, at, "expected no global sequence number in a file without an external version")
+		}
+		return nil
+	}
+	if len(version) != 4 {
+		return keys.Corruptf(r.name, at, "expected an external file version of 4 bytes, found % x", version)
+	}
+	switch v := binary.LittleEndian.Uint32(version); v {
+	case 1:
+		if hasGlobal {
+			return keys.Corruptf(r.name, at, "expected no global sequence number in an external file of version 1")
+		}
+		return nil
+	case 2:
+	default:
+		return keys.Corruptf(r.name, at, "expected external file version 1 or 2, found %d", v)
+	}
+	var seq uint64
+	if hasGlobal {
+		if len(global) != 8 {
+			return keys.Corruptf(r.name, at, "expected a global sequence number of 8 bytes, found % x", global)
+		}
+		seq = binary.LittleEndian.Uint64(global)
+	}
+	known := r.opts.ManifestLargestSeq
+	if seq == 0 {
+		seq = known
+	} else if known != 0 && known != seq {
+		return keys.Corruptf(r.name, at, "expected global sequence number %d as in the MANIFEST, found %d", known, seq)
+	}
+	if seq > keys.MaxSeq {
+		return keys.Corruptf(r.name, at, "expected a sequence number of 56 bits, found %d", seq)
+	}
+	r.gseq = seq
+	return nil
+}
+
+// Index types, as the property says.
+const (
+	indexBinary = iota
+	indexHash
+	indexTwoLevel
+	indexFirstKey
+)
+
+func (r *Reader) readIndex(tail *readahead) error {
+	typ := uint32(indexBinary)
+	if v, ok := r.props.User[block.PropIndexType]; ok {
+		if len(v) != 4 {
+			return keys.Corruptf(r.name, int64(r.footer.MetaIndex.Offset), "expected an index type of 4 bytes, found % x", v)
+		}
+		typ = binary.LittleEndian.Uint32(v)
+	}
+	if typ > indexFirstKey {
+		return keys.Corruptf(r.name, int64(r.footer.MetaIndex.Offset), "expected index type 0 to 3, found %d", typ)
+	}
+	r.indexFormat = indexFormat{
+		userKeys: r.props.IndexKeyIsUserKey != 0,
+		delta:    r.props.IndexValueIsDelta != 0,
+		firstKey: typ == indexFirstKey,
+	}
+	h := r.footer.Index
+	if r.footer.Version >= 6 {
+		var ok bool
+		if h, ok = block.FindMeta(r.metas, block.MetaIndexBlock); !ok {
+			return keys.Corruptf(r.name, int64(r.footer.MetaIndex.Offset), "expected an index handle in the metaindex, found none")
+		}
+	}
+	var top, whole flatBuilder
+	if typ == indexTwoLevel || r.cacheIndex() {
+		if typ == indexTwoLevel {
+			b, err := r.metaBlock(h, tail)
+			if err != nil {
+				return err
+			}
+			if err := r.flatten(&top, b, h); err != nil {
+				return err
+			}
+		} else if err := r.wholeIndexAsPartition(&top, h); err != nil {
+			return err
+		}
+		if r.cache != nil {
+			r.partitioned = true
+			var err error
+			if r.index, err = top.build(r.opts.Order, r.indexFormat.userKeys); err != nil {
+				return err
+			}
+			return r.pinPartitions()
+		}
+		for _, h := range top.handles {
+			if err := r.flattenBlock(&whole, h, tail); err != nil {
+				return err
+			}
+		}
+	} else if err := r.flattenBlock(&whole, h, tail); err != nil {
+		return err
+	}
+	var err error
+	r.index, err = whole.build(r.opts.Order, r.indexFormat.userKeys)
+	return err
+}
+
+func (r *Reader) cacheIndex() bool { return r.cache != nil && r.opts.CacheIndexAndFilterBlocks }
+
+func (r *Reader) flattenBlock(fb *flatBuilder, h block.Handle, tail *readahead) error {
+	b, err := r.metaBlock(h, tail)
+	if err != nil {
+		return err
+	}
+	return r.flatten(fb, b, h)
+}
+
+func (r *Reader) flatten(fb *flatBuilder, b []byte, h block.Handle) error {
+	x := indexIter{order: r.opts.Order, f: r.indexFormat, file: r.name}
+	if !x.init(b, h.Offset) {
+		return x.err
+	}
+	return fb.add(&x)
+}
+
+// wholeIndexAsPartition makes the one index block look like the only partition
+// under a top level, so that the cache can hold it.
+func (r *Reader) wholeIndexAsPartition(top *flatBuilder, h block.Handle) error {
+	ref, err := r.fetch(h, fetchOptions{kind: blockcache.Index, fill: true, verify: true})
+	if err != nil {
+		return err
+	}
+	defer r.release(&ref)
+	x := indexIter{order: r.opts.Order, f: r.indexFormat, file: r.name}
+	if !x.init(ref.data, h.Offset) {
+		return x.err
+	}
+	if x.last() {
+		top.seps = append(top.seps, x.key...)
+		top.ends = append(top.ends, uint32(len(x.key)))
+		top.handles = append(top.handles, h)
+	}
+	return x.err
+}
+
+// pinPartitions holds the index partitions if the options say so.
+func (r *Reader) pinPartitions() error {
+	if !r.opts.PinIndexAndFilterBlocks {
+		return nil
+	}
+	for i := range r.index.n {
+		ref, err := r.fetch(r.index.handle(i), fetchOptions{kind: blockcache.Index, fill: true, verify: true})
+		if err != nil {
+			return err
+		}
+		if ref.hold != 0 {
+			r.pinned = append(r.pinned, ref.hold)
+		}
+	}
+	return nil
+}
+
+// readTombstones collects the range deletes, which may be unsorted.
+func (r *Reader) readTombstones(tail *readahead) error {
+	h, ok := block.FindMeta(r.metas, block.MetaRangeDel)
+	if !ok {
+		return nil
+	}
+	b, err := r.metaBlock(h, tail)
+	if err != nil {
+		return err
+	}
+	it := block.NewIter(r.name, int64(h.Offset), b)
+	for it.Next() {
+		start, trailer, ok := keys.Split(it.Key())
+		if !ok || keys.KindOf(trailer) != keys.KindRangeDelete {
+			return keys.Corruptf(r.name, int64(h.Offset)+int64(it.ValueOffset()), "expected a range tombstone's start key, found % x", it.Key())
+		}
+		seq := keys.Seq(trailer)
+		if r.gseq != 0 {
+			seq = r.gseq
+		}
+		r.tombstones = append(r.tombstones, table.Tombstone{
+			Start: append([]byte{}, start...),
+			End:   append([]byte{}, it.Value()...),
+			Seq:   seq,
+		})
+	}
+	return it.Err()
+}
+
+// getState is what a Get needs beyond its arguments.
+type getState struct {
+	index indexCursor
+	data  dataIter
+}
+
+var getStates = sync.Pool{New: func() any { return new(getState) }}
+
+// Get finds the newest entry of look.UserKey that look may see. The value is
+// pinned by pin if it lies in the cache; without a cache it is the collector's.
+func (r *Reader) Get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
+	if may, err := r.mayContain(look); !may {
+		return nil, 0, false, err
+	}
+	g := getStates.Get().(*getState)
+	o := fetchOptions{kind: blockcache.Data, fill: true, verify: r.opts.VerifyChecksums}
+	g.index.init(r, o)
+	value, trailer, ok, err = r.get(g, look.UserKey, look.Trailer(), o, pin)
+	g.index.close()
+	g.data.b, g.data.hash, g.data.val = nil, nil, nil
+	getStates.Put(g)
+	return value, trailer, ok, err
+}
+
+func (r *Reader) get(g *getState, userKey []byte, target uint64, o fetchOptions, pin *table.Pin) ([]byte, uint64, bool, error) {
+	d := &g.data
+	d.order, d.gseq, d.file = r.opts.Order, r.gseq, r.name
+	for more := g.index.seekGE(userKey, target); more; more = g.index.next() {
+		h := g.index.handle()
+		ref, err := r.fetch(h, o)
+		if err != nil {
+			return nil, 0, false, err
+		}
+		found, goOn := false, false
+		if d.init(ref.data, h.Offset) {
+			found, goOn = d.get(userKey, target, r.indexFormat.userKeys)
+		}
+		if found {
+			if ref.hold != 0 {
+				pin.Set(r.cache, uint64(ref.hold))
+			}
+			return d.val, d.trailer, true, nil
+		}
+		r.release(&ref)
+		if !goOn {
+			return nil, 0, false, d.err
+		}
+	}
+	return nil, 0, false, g.index.err
+}
+
+// Tombstones returns the range deletes in file order, owned by the Reader.
+func (r *Reader) Tombstones() []table.Tombstone { return r.tombstones }
+
+// Properties returns the decoded properties, owned by the Reader.
+func (r *Reader) Properties() *table.Properties { return r.props }
+
+// Footer returns the decoded footer.
+func (r *Reader) Footer() block.Footer { return r.footer }
+
+// MetaBlocks returns the metaindex, owned by the Reader.
+func (r *Reader) MetaBlocks() []block.MetaEntry { return r.metas }
+
+// GlobalSeq is the sequence number that replaces those of the keys of an ingested
+// file; zero if none does.
+func (r *Reader) GlobalSeq() uint64 { return r.gseq }
+
+// UnknownFilters counts the filter blocks of the file that are of no known kind
+// and therefore unused.
+func (r *Reader) UnknownFilters() int { return r.unknownFilters }
+
+// MemoryUsage is what the Reader holds outside of the cache, in bytes.
+func (r *Reader) MemoryUsage() int64 {
+	n := int64(1024)
+	if r.index != nil {
+		n += int64(len(r.index.mem.b) + len(r.index.common))
+	}
+	n += r.filter.memory()
+	for _, t := range r.tombstones {
+		n += int64(len(t.Start) + len(t.End) + 56)
+	}
+	return n
+}
+
+// Close releases the file and what the Reader holds in the cache.
+func (r *Reader) Close() error {
+	for _, h := range r.pinned {
+		r.cache.Release(h)
+	}
+	r.pinned = nil
+	if r.index != nil {
+		r.index.mem.free()
+	}
+	r.filter.free()
+	if r.dataDecoder != nil && r.dataDecoder != r.decoder {
+		r.dataDecoder.Close()
+	}
+	return r.file.Close()
+}
+
+// VerifyChecksums reads the whole file and checks the checksum of every block.
+func (r *Reader) VerifyChecksums() error {
+	ahead := &readahead{fixed: autoMax}
+	for _, m := range r.metas {
+		if m.Name == block.MetaProperties || m.Name == block.MetaPropertiesOld {
+			if _, err := r.readProperties(m.Handle, &readahead{fixed: 1}); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.verifyBlock(m.Handle, ahead); err != nil {
+			return err
+		}
+	}
+	if err := r.verifyBlock(r.footer.MetaIndex, ahead); err != nil {
+		return err
+	}
+	if !r.footer.Index.IsZero() {
+		if err := r.verifyBlock(r.footer.Index, ahead); err != nil {
+			return err
+		}
+	}
+	for _, h := range r.filter.partitions() {
+		if err := r.verifyBlock(h, ahead); err != nil {
+			return err
+		}
+	}
+	var c indexCursor
+	c.init(r, fetchOptions{verify: true})
+	defer c.close()
+	part := -1
+	for ok := c.first(); ok; ok = c.next() {
+		if r.partitioned && c.i != part {
+			part = c.i
+			if err := r.verifyBlock(r.index.handle(part), ahead); err != nil {
+				return err
+			}
+		}
+		if err := r.verifyBlock(c.handle(), ahead); err != nil {
+			return err
+		}
+	}
+	return c.err
+}
+
+// verifyBlock checks a block in the file, whatever the cache has.
+func (r *Reader) verifyBlock(h block.Handle, ahead *readahead) error {
+	if err := r.checkHandle(h); err != nil {
+		return err
+	}
+	raw, err := ahead.read(r, h.Offset, int(h.Size)+block.TrailerLen)
+	if err != nil {
+		return err
+	}
+	if r.footer.Checksum == hash.ChecksumNone && r.footer.BaseContextChecksum == 0 {
+		return nil
+	}
+	return r.checkTrailer(h, raw, true)
+}
+
+func isFilterName(name string) bool {
+	switch {
+	case name == block.MetaFilterName, name == "bloomfilter", name == "ribbonfilter", strings.HasPrefix(name, "rocksdb.internal."):
+		return true
+	}
+	return false
+}

@@ -1,0 +1,248 @@
+package blocktable
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/flatrock-db/flatrock/blockcache"
+	"github.com/flatrock-db/flatrock/internal/block"
+	"github.com/flatrock-db/flatrock/internal/compress"
+	"github.com/flatrock-db/flatrock/internal/hash"
+	"github.com/flatrock-db/flatrock/internal/keys"
+)
+
+// blockRef is an uncompressed block in memory. If hold is set the bytes are
+// pinned in the cache; otherwise they are the collector's or the Reader's own.
+type blockRef struct {
+	data []byte
+	hold blockcache.Handle
+}
+
+// fetchOptions says how a block is to be read.
+type fetchOptions struct {
+	kind   blockcache.BlockType
+	fill   bool // keep it in the cache
+	verify bool
+	ahead  *readahead // nil for point reads
+}
+
+// fetch returns the block at h, from the cache if it is there. The caller
+// releases it.
+func (r *Reader) fetch(h block.Handle, o fetchOptions) (blockRef, error) {
+	if r.cache != nil {
+		if hold, b := r.cache.Lookup(blockcache.Key{File: r.cacheID, Offset: h.Offset}, o.kind); hold != 0 {
+			return blockRef{b, hold}, nil
+		}
+	}
+	return r.load(h, o)
+}
+
+// release lets go of a fetched block.
+func (r *Reader) release(b *blockRef) {
+	if b.hold != 0 {
+		r.cache.Release(b.hold)
+	}
+	*b = blockRef{}
+}
+
+// checkHandle makes sure that the block lies before the footer.
+func (r *Reader) checkHandle(h block.Handle) error {
+	end, ok := h.End(block.TrailerLen)
+	if !ok || end > uint64(r.footerStart) {
+		return keys.Corruptf(r.name, int64(min(h.Offset, 1<<62)), "expected a block before the footer at %d, found handle %v", r.footerStart, h)
+	}
+	return nil
+}
+
+func (r *Reader) priority(kind blockcache.BlockType) blockcache.Priority {
+	if kind == blockcache.Data {
+		return blockcache.Low
+	}
+	return blockcache.High
+}
+
+// load reads the block at h from the file.
+func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
+	if err := r.checkHandle(h); err != nil {
+		return blockRef{}, err
+	}
+	n := int(h.Size) + block.TrailerLen
+	if o.ahead != nil {
+		raw, err := o.ahead.read(r, h.Offset, n)
+		if err != nil {
+			return blockRef{}, err
+		}
+		if raw != nil {
+			return r.unpack(h, raw, o, o.ahead.stable)
+		}
+	}
+	if !r.compressed && o.fill && r.cache != nil {
+		// The common case of an uncompressed file: straight into the cache.
+		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
+		if hold, buf := r.cache.Reserve(key, n, o.kind, r.priority(o.kind)); hold != 0 {
+			err := r.readAt(buf, h.Offset)
+			if err == nil {
+				err = r.checkTrailer(h, buf, o.verify)
+			}
+			if err != nil || compress.Type(buf[h.Size]) != compress.None {
+				var ref blockRef
+				if err == nil { // compressed after all
+					ref, err = r.unpack(h, buf, fetchOptions{kind: o.kind}, false)
+				}
+				r.cache.Abort(hold)
+				return ref, err
+			}
+			hold, buf = r.cache.Publish(hold, int(h.Size))
+			return blockRef{buf, hold}, nil
+		}
+	}
+	if !r.compressed {
+		buf := make([]byte, n)
+		if err := r.readAt(buf, h.Offset); err != nil {
+			return blockRef{}, err
+		}
+		return r.unpack(h, buf, o, true)
+	}
+	scratch := scratchPool.Get().(*[]byte)
+	defer scratchPool.Put(scratch)
+	if cap(*scratch) < n {
+		*scratch = make([]byte, n)
+	}
+	buf := (*scratch)[:n]
+	if err := r.readAt(buf, h.Offset); err != nil {
+		return blockRef{}, err
+	}
+	return r.unpack(h, buf, o, false)
+}
+
+var scratchPool = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
+
+// readAt fills buf from the file, or says where it ends.
+func (r *Reader) readAt(buf []byte, off uint64) error {
+	n, err := r.file.ReadAt(buf, int64(off))
+	if n == len(buf) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return keys.Corruptf(r.name, int64(off)+int64(n), "expected %d bytes of a block, found the end of the file after %d", len(buf), n)
+	}
+	return err
+}
+
+// checkTrailer verifies the checksum of the block whose stored form is raw,
+// trailer included.
+func (r *Reader) checkTrailer(h block.Handle, raw []byte, verify bool) error {
+	if !verify {
+		return nil
+	}
+	n := len(raw) - block.TrailerLen
+	stored := binary.LittleEndian.Uint32(raw[n+1:])
+	sum := hash.Checksum(r.footer.Checksum, raw[:n], raw[n]) + r.footer.Modifier(h.Offset)
+	if sum != stored {
+		return keys.Corruptf(r.name, int64(h.Offset), "expected %v checksum %#08x of a block of %d bytes, found %#08x",
+			r.footer.Checksum, stored, h.Size, sum)
+	}
+	return nil
+}
+
+// unpack verifies and decompresses the stored form of a block, trailer included,
+// into the cache if o says so. stable means that raw may be kept.
+func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool) (blockRef, error) {
+	if err := r.checkTrailer(h, raw, o.verify); err != nil {
+		return blockRef{}, err
+	}
+	n := len(raw) - block.TrailerLen
+	typ := compress.Type(raw[n])
+	body := raw[:n:n]
+	if typ == compress.None && stable && !o.fill {
+		return blockRef{data: body}, nil
+	}
+	dec := r.decoder
+	if o.kind == blockcache.Data {
+		dec = r.dataDecoder
+	}
+	size, body, err := dec.Size(typ, body)
+	if err != nil {
+		return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
+	}
+	if size < 0 {
+		out, err := dec.DecodeUnsized(typ, body)
+		if err != nil {
+			return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
+		}
+		typ, body, size = compress.None, out, len(out)
+	}
+	if o.fill && r.cache != nil {
+		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
+		if hold, buf := r.cache.Reserve(key, size, o.kind, r.priority(o.kind)); hold != 0 {
+			if err := dec.Decode(buf, typ, body); err != nil {
+				r.cache.Abort(hold)
+				return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
+			}
+			hold, buf = r.cache.Publish(hold, size)
+			return blockRef{buf, hold}, nil
+		}
+	}
+	if typ == compress.None && stable {
+		return blockRef{data: body}, nil
+	}
+	out := make([]byte, size)
+	if err := dec.Decode(out, typ, body); err != nil {
+		return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
+	}
+	return blockRef{data: out}, nil
+}
+
+// readahead reads ahead of an iterator, or holds the tail of a file while it is
+// opened. Not safe for concurrent use.
+type readahead struct {
+	buf    []byte
+	off    uint64 // of buf in the file
+	stable bool   // what read returned stays as it is until the next read
+	fixed  int    // bytes to read ahead; 0 grows from autoStart to autoMax
+	size   int    // the next readahead
+	next   uint64 // where a sequential reader comes next
+	runs   int    // blocks read in sequence so far
+}
+
+const (
+	autoStart = 8 << 10
+	autoMax   = 256 << 10
+	// autoRuns is how many blocks in sequence make a scan.
+	autoRuns = 2
+)
+
+// read returns n bytes at off, borrowed until the next read, or nil when the
+// caller had better read them itself.
+func (a *readahead) read(r *Reader, off uint64, n int) ([]byte, error) {
+	if off >= a.off && off+uint64(n) <= a.off+uint64(len(a.buf)) {
+		a.next = off + uint64(n)
+		return a.buf[off-a.off:][:n:n], nil
+	}
+	sequential := off == a.next
+	a.next = off + uint64(n)
+	size := a.fixed
+	if size == 0 {
+		if !sequential {
+			a.runs, a.size = 0, autoStart
+			return nil, nil
+		}
+		if a.runs++; a.runs <= autoRuns {
+			return nil, nil
+		}
+		size = a.size
+		a.size = min(2*a.size, autoMax)
+	}
+	size = int(min(uint64(max(size, n)), uint64(r.footerStart)-off))
+	if cap(a.buf) < size {
+		a.buf = make([]byte, size)
+	}
+	a.buf, a.off = a.buf[:size], off
+	if err := r.readAt(a.buf, off); err != nil {
+		a.buf = a.buf[:0]
+		return nil, err
+	}
+	return a.buf[:n:n], nil
+}
