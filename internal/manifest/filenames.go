@@ -109,7 +109,7 @@ func ParseName(base string) (kind FileKind, number uint64, ok bool) {
 		return KindLock, 0, true
 	case IdentityBase:
 		return KindIdentity, 0, true
-	case InfoLogBase, "LOG.old":
+	case InfoLogBase:
 		return KindInfoLog, 0, true
 	}
 	for _, p := range [...]struct {

@@ -327,7 +327,14 @@ func (w *Writer) startFile(next *State, edits []*VersionEdit) error {
 	}
 	next.MarkFileNumberUsed(number)
 	old := w.file
-	if err := w.writeSnapshot(number, edits); err != nil {
+	err := w.writeSnapshot(number, edits)
+	if err != nil {
+		// Best effort: the file is in nobody's way, but the disk may be full.
+		_ = w.fs.Remove(ManifestName(w.dir, number))
+	} else {
+		err = SetCurrent(w.fs, w.dir, number)
+	}
+	if err != nil {
 		err = w.stick(fmt.Errorf("start of %s: %w", ManifestBase(number), err))
 		if old != nil {
 			err = errors.Join(err, old.Close())
@@ -345,6 +352,7 @@ func (w *Writer) startFile(next *State, edits []*VersionEdit) error {
 	return nil
 }
 
+// writeSnapshot makes the new file, whole and synced.
 func (w *Writer) writeSnapshot(number uint64, edits []*VersionEdit) error {
 	f, err := w.fs.Create(ManifestName(w.dir, number))
 	if err != nil {
@@ -378,8 +386,5 @@ func (w *Writer) writeSnapshot(number uint64, edits []*VersionEdit) error {
 		return err
 	}
 	// The file's directory entry must be there before CURRENT names it.
-	if err := w.fs.SyncDir(w.dir); err != nil {
-		return err
-	}
-	return SetCurrent(w.fs, w.dir, number)
+	return w.fs.SyncDir(w.dir)
 }

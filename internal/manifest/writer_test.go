@@ -417,6 +417,29 @@ func TestResumeLeavesAFailureBehind(t *testing.T) {
 	}
 }
 
+// TestADiskThatFillsUpLeavesTheLastSyncedState gives the disk a few more bytes
+// each time: writes stop anywhere inside a record.
+func TestADiskThatFillsUpLeavesTheLastSyncedState(t *testing.T) {
+	for room := int64(0); ; room += 7 {
+		mem := mmapfs.NewMem()
+		fault := mmapfs.NewFault(mem)
+		fault.FailWritesAfter(room)
+		last := -1
+		err := scenario(fault, func(step int, _ *Writer) { last = step })
+		if err == nil {
+			if room < 1000 {
+				t.Fatalf("the workload wrote less than %d bytes", room)
+			}
+			return
+		}
+		if !mmapfs.IsNoSpace(err) {
+			t.Fatalf("room for %d bytes: %v", room, err)
+		}
+		checkOutcome(t, mem.Kill(), last, fmt.Sprintf("room for %d bytes", room))
+		checkOutcome(t, mem.Crash(nil), last, fmt.Sprintf("room for %d bytes, crash", room))
+	}
+}
+
 func TestFileNumbersAreNeverHandedOutTwice(t *testing.T) {
 	fsys := mmapfs.NewMem()
 	w := newDB(t, fsys, WriterOptions{})
