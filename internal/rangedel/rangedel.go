@@ -86,9 +86,12 @@ func New(order keys.Order, tombstones ...[]table.Tombstone) *List {
 		return nil
 	}
 	slices.SortFunc(all, func(a, b table.Tombstone) int { return order.Compare(a.Start, b.Start) })
-	l := &List{order: order, count: len(all)}
-	l.frags = fragment(order, all)
-	return l
+	return fromSorted(order, all)
+}
+
+// fromSorted is New for one or more tombstones, none empty, sorted by start.
+func fromSorted(order keys.Order, sorted []table.Tombstone) *List {
+	return &List{order: order, count: len(sorted), frags: fragment(order, sorted)}
 }
 
 // fragment sweeps over tombstones sorted by start. The active ones are those
@@ -96,14 +99,21 @@ func New(order keys.Order, tombstones ...[]table.Tombstone) *List {
 func fragment(order keys.Order, sorted []table.Tombstone) []Fragment {
 	frags := make([]Fragment, 0, len(sorted))
 	var active []table.Tombstone
+	var slab []uint64 // room for the sequence numbers of many fragments
 	emit := func(start, end []byte) {
-		seqs := make([]uint64, len(active))
+		if len(slab) < len(active) {
+			slab = make([]uint64, max(len(active), min(len(sorted), 1024)))
+		}
+		seqs := slab[:len(active):len(active)]
+		slab = slab[len(active):]
 		for i, t := range active {
 			seqs[i] = t.Seq
 		}
-		slices.Sort(seqs)
-		seqs = slices.Compact(seqs)
-		slices.Reverse(seqs)
+		if len(seqs) > 1 {
+			slices.Sort(seqs)
+			seqs = slices.Compact(seqs)
+			slices.Reverse(seqs)
+		}
 		frags = append(frags, Fragment{Start: start, End: end, Seqs: seqs})
 	}
 	// advance closes fragments from start until limit, nil for no limit, as

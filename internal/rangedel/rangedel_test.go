@@ -1,0 +1,263 @@
+package rangedel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
+)
+
+func tomb(start, end string, seq uint64) table.Tombstone {
+	return table.Tombstone{Start: []byte(start), End: []byte(end), Seq: seq}
+}
+
+func text(l *List) string {
+	s := ""
+	for i := range l.Len() {
+		f := l.At(i)
+		end := ")"
+		if l.EndInclusive(i) {
+			end = "]"
+		}
+		s += fmt.Sprintf("[%s,%s%s%v ", f.Start, f.End, end, f.Seqs)
+	}
+	return s
+}
+
+func TestFragmentsAreCutAtEveryBound(t *testing.T) {
+	for _, c := range []struct {
+		in   []table.Tombstone
+		want string
+	}{
+		{nil, ""},
+		{[]table.Tombstone{tomb("b", "b", 1), tomb("c", "a", 2)}, ""},
+		{[]table.Tombstone{tomb("a", "d", 5), tomb("c", "f", 9)}, "[a,c)[5] [c,d)[9 5] [d,f)[9] "},
+		{[]table.Tombstone{tomb("a", "z", 1), tomb("m", "n", 3)}, "[a,m)[1] [m,n)[3 1] [n,z)[1] "},
+		{[]table.Tombstone{tomb("a", "c", 2), tomb("a", "c", 2), tomb("a", "c", 4)}, "[a,c)[4 2] "},
+		{[]table.Tombstone{tomb("a", "b", 2), tomb("b", "c", 2), tomb("d", "e", 1)}, "[a,b)[2] [b,c)[2] [d,e)[1] "},
+		{[]table.Tombstone{tomb("", "a", 7), tomb("a", "aa", 8)}, "[,a)[7] [a,aa)[8] "},
+	} {
+		if got := text(New(keys.Order{}, c.in)); got != c.want {
+			t.Errorf("New(%v) = %s, want %s", c.in, got, c.want)
+		}
+	}
+}
+
+// slowCover is the definition.
+func slowCover(order keys.Order, ts []table.Tombstone, key []byte, seq uint64) (newest uint64) {
+	for _, t := range ts {
+		if t.Seq <= seq && order.Compare(t.Start, key) <= 0 && order.Compare(key, t.End) < 0 {
+			newest = max(newest, t.Seq)
+		}
+	}
+	return newest
+}
+
+func randomTombstones(rng *rand.Rand, order keys.Order, n int) []table.Tombstone {
+	ts := make([]table.Tombstone, n)
+	for i := range ts {
+		a, b := fmt.Sprintf("%02d", rng.IntN(40)), fmt.Sprintf("%02d", rng.IntN(40))
+		if order.Compare([]byte(a), []byte(b)) > 0 {
+			a, b = b, a
+		}
+		ts[i] = tomb(a, b, uint64(rng.IntN(20)+1))
+	}
+	return ts
+}
+
+func TestCoverAgreesWithALinearScan(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var order keys.Order
+		if seed%3 == 0 {
+			order = keys.NewOrder(keys.ReverseBytewise)
+		}
+		ts := randomTombstones(rng, order, rng.IntN(20))
+		l := New(order, ts[:len(ts)/2], ts[len(ts)/2:])
+		for _, x := range l.AppendTombstones(nil) {
+			if order.Compare(x.Start, x.End) >= 0 {
+				t.Fatalf("seed %d: empty fragment %v", seed, x)
+			}
+		}
+		var cursor Cursor
+		cursor.Reset(l)
+		for range 200 {
+			key := fmt.Appendf(nil, "%02d", rng.IntN(41))
+			if rng.IntN(3) == 0 {
+				key = append(key, 'x')
+			}
+			seq := uint64(rng.IntN(22))
+			want := slowCover(order, ts, key, seq)
+			if got := l.Cover(key, seq); got != want {
+				t.Fatalf("seed %d: Cover(%s, %d) = %d, want %d of %v", seed, key, seq, got, want, ts)
+			}
+			if got := cursor.Cover(key, seq); got != want {
+				t.Fatalf("seed %d: Cursor.Cover(%s, %d) = %d, want %d of %v", seed, key, seq, got, want, ts)
+			}
+			if start, end, ok := cursor.Span(); ok && (order.Compare(start, key) > 0 || order.Compare(key, end) >= 0) {
+				t.Fatalf("seed %d: span [%s,%s) of %s", seed, start, end, key)
+			}
+		}
+		for i := 1; i < l.Len(); i++ {
+			if order.Compare(l.At(i-1).End, l.At(i).Start) > 0 {
+				t.Fatalf("seed %d: overlapping fragments %s", seed, text(l))
+			}
+		}
+	}
+}
+
+func TestClipLeavesNothingOutsideAFile(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		var order keys.Order
+		ts := randomTombstones(rng, order, 1+rng.IntN(8))
+		lo, hi := fmt.Appendf(nil, "%02d", rng.IntN(40)), fmt.Appendf(nil, "%02d", rng.IntN(40))
+		if order.Compare(lo, hi) > 0 {
+			lo, hi = hi, lo
+		}
+		exclusive := rng.IntN(2) == 0
+		l := New(order, ts).Clip(lo, hi, exclusive)
+		var cursor Cursor
+		cursor.Reset(l)
+		for i := range 80 {
+			key := fmt.Appendf(nil, "%02d", i/2)
+			if i%2 == 1 {
+				key = append(key, 'x')
+			}
+			want := uint64(0)
+			if c := order.Compare(key, hi); order.Compare(key, lo) >= 0 && (c < 0 || c == 0 && !exclusive) {
+				want = slowCover(order, ts, key, 100)
+			}
+			if got := l.Cover(key, 100); got != want {
+				t.Fatalf("seed %d: [%s,%s] exclusive %v: Cover(%s) = %d, want %d: %s", seed, lo, hi, exclusive, key, got, want, text(l))
+			}
+			if got := cursor.Cover(key, 100); got != want {
+				t.Fatalf("seed %d: Cursor.Cover(%s) = %d, want %d: %s", seed, key, got, want, text(l))
+			}
+		}
+	}
+}
+
+func TestJoinKeepsAnInclusiveEnd(t *testing.T) {
+	first := New(keys.Order{}, []table.Tombstone{tomb("a", "z", 9)}).Clip([]byte("a"), []byte("f"), false)
+	second := New(keys.Order{}, []table.Tombstone{tomb("a", "z", 8)}).Clip([]byte("g"), []byte("k"), true)
+	l, ok := Join(keys.Order{}, nil, first, nil, second)
+	if !ok || l.Cover([]byte("f"), 100) != 9 || l.Cover([]byte("fx"), 100) != 0 || l.Cover([]byte("g"), 100) != 8 || l.Cover([]byte("k"), 100) != 0 {
+		t.Errorf("joined %v: %s", ok, text(l))
+	}
+	if text(first) != "[a,f][9] " {
+		t.Errorf("Join changed its argument: %s", text(first))
+	}
+	if ts := first.AppendTombstones(nil); string(ts[0].End) != "f\x00" {
+		t.Errorf("an inclusive end is written as %q, want just past it", ts[0].End)
+	}
+	rev := keys.NewOrder(keys.ReverseBytewise)
+	a := New(rev, []table.Tombstone{tomb("z", "a", 9)}).Clip([]byte("z"), []byte("m"), false)
+	b := New(rev, []table.Tombstone{tomb("c", "a", 9)})
+	if _, ok := Join(rev, a, b); ok {
+		t.Error("joined past an inclusive end in an order without a next key")
+	}
+	if l, ok := Join(rev, nil, nil); l != nil || !ok {
+		t.Error("joining nothing must give an empty list")
+	}
+}
+
+func TestMutableKeepsFewLists(t *testing.T) {
+	m := NewMutable(keys.Order{})
+	rng := rand.New(rand.NewPCG(1, 5))
+	var all []table.Tombstone
+	for i := range 1000 {
+		a := rng.IntN(5000)
+		x := tomb(fmt.Sprintf("%05d", a), fmt.Sprintf("%05d", a+rng.IntN(20)), uint64(i+1))
+		m.Add(x.Start, x.End, x.Seq)
+		all = append(all, x)
+		if i%50 == 0 {
+			seq, key := uint64(rng.IntN(i+1)), fmt.Appendf(nil, "%05d", rng.IntN(5000))
+			if got, want := m.Cover(key, seq), slowCover(keys.Order{}, all, key, seq); got != want {
+				t.Fatalf("after %d: Cover(%s, %d) = %d, want %d", i+1, key, seq, got, want)
+			}
+		}
+	}
+	if n := len(m.AppendLists(nil)); n > 11 {
+		t.Errorf("%d lists for 1000 tombstones, want at most 11", n)
+	}
+	nonEmpty := int64(0)
+	for _, x := range all {
+		if string(x.Start) < string(x.End) {
+			nonEmpty++
+		}
+	}
+	if m.Count() != nonEmpty || int64(len(m.Tombstones())) != nonEmpty || m.UsedBytes() <= 10*nonEmpty {
+		t.Errorf("count %d, %d tombstones, %d bytes, want %d of them", m.Count(), len(m.Tombstones()), m.UsedBytes(), nonEmpty)
+	}
+}
+
+func TestMutableReadersRunBesideAWriter(t *testing.T) {
+	m := NewMutable(keys.Order{})
+	const n = 500
+	var published [n + 1]chan struct{}
+	for i := range published {
+		published[i] = make(chan struct{})
+	}
+	var readers sync.WaitGroup
+	for r := range 3 {
+		readers.Go(func() {
+			for i := 1 + r; i <= n; i += 3 {
+				<-published[i]
+				key := fmt.Appendf(nil, "%04d", i)
+				if got := m.Cover(key, keys.MaxSeq); got != uint64(i) {
+					t.Errorf("Cover(%s) = %d, want %d", key, got, i)
+				}
+				if got := m.Cover(key, uint64(i-1)); got != 0 {
+					t.Errorf("Cover(%s) before its tombstone = %d, want 0", key, got)
+				}
+			}
+		})
+	}
+	for i := 1; i <= n; i++ {
+		m.Add(fmt.Appendf(nil, "%04d", i), fmt.Appendf(nil, "%04d~", i), uint64(i))
+		close(published[i])
+	}
+	readers.Wait()
+}
+
+func TestCoverDoesNotAllocate(t *testing.T) {
+	m := NewMutable(keys.Order{})
+	for i := range 100 {
+		m.Add(fmt.Appendf(nil, "%03d", i), fmt.Appendf(nil, "%03d", i+2), uint64(i+1))
+	}
+	var c Cursor
+	c.Reset(m.AppendLists(nil)[0])
+	key := []byte("050")
+	if n := testing.AllocsPerRun(100, func() {
+		if m.Cover(key, keys.MaxSeq) == 0 {
+			t.Fatal("not covered")
+		}
+		c.Cover(key, keys.MaxSeq)
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+func BenchmarkMutableAdd(b *testing.B) {
+	m := NewMutable(keys.Order{})
+	for i := 0; b.Loop(); i++ {
+		k := fmt.Appendf(nil, "%08d", i*7919%1000000)
+		m.Add(k, append(k, 'x'), uint64(i+1))
+	}
+}
+
+func BenchmarkListCover(b *testing.B) {
+	var ts []table.Tombstone
+	for i := range 10000 {
+		ts = append(ts, tomb(fmt.Sprintf("%08d", 2*i), fmt.Sprintf("%08d", 2*i+1), uint64(i)))
+	}
+	l := New(keys.Order{}, ts)
+	key := []byte("00012345")
+	for b.Loop() {
+		l.Cover(key, keys.MaxSeq)
+	}
+}
