@@ -177,7 +177,7 @@ func TestReadersBesideOneWriter(t *testing.T) {
 			done := make(chan struct{})
 			readBeside(t, m, &published, done, &wg)
 			var key, value []byte
-			for seq := uint64(1); seq <= 6000; seq++ {
+			for seq := uint64(1); seq <= 4000; seq++ {
 				key = numberedKey(key, seq)
 				value = valueOf(value, key, seq)
 				if err := add(m, key, keys.Pack(seq, keys.KindValue), value); err != nil {

@@ -210,6 +210,7 @@ type MemTable struct {
 	bucketLen  uint64
 	threshold  uint32
 	filter     filter
+	emptyBytes int64
 
 	runs runs // sorted runs of the kinds that have no total order of their own
 
@@ -276,6 +277,8 @@ func newMemTable(o Options, mem *memory) (*MemTable, error) {
 	if !ok || !m.newFilter(o) {
 		return nil, ErrFull
 	}
+	m.runs.init()
+	m.emptyBytes = m.usedBytes()
 	return m, nil
 }
 
@@ -484,8 +487,12 @@ func (m *MemTable) Deletes() int64 { return m.deletes.Load() }
 // DataBytes is the length of all user keys and values.
 func (m *MemTable) DataBytes() int64 { return m.data.Load() }
 
-// UsedBytes is how much of the arena is in use, buckets included.
+// UsedBytes is how much of the arena is in use, buckets and filter included, as
+// RocksDB counts memtables against write_buffer_size.
 func (m *MemTable) UsedBytes() int64 { return m.usedBytes() }
+
+// EmptyBytes is what UsedBytes was before the first entry.
+func (m *MemTable) EmptyBytes() int64 { return m.emptyBytes }
 
 // RunBytes is what the sorted runs of iterators take outside of the arena.
 func (m *MemTable) RunBytes() int64 { return m.runs.bytes.Load() }

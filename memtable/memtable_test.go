@@ -39,7 +39,14 @@ func forAll(t *testing.T, f func(t *testing.T, o Options)) {
 		for _, order := range allOrders {
 			for _, e := range extractors {
 				o := Options{Kind: kind, Order: order, Extractor: e, Threshold: 3, BucketCount: 7, BranchingFactor: 2}
-				t.Run(fmt.Sprintf("%v/%s/%v", kind, order.Comparator().Name(), e), func(t *testing.T) { f(t, o) })
+				name := fmt.Sprintf("%v/%s/%v", kind, order.Comparator().Name(), e)
+				t.Run(name, func(t *testing.T) { f(t, o) })
+				if kind != Vector && order.Bytewise() {
+					o.FilterRatio = 0.1
+					t.Run(name+"/filter", func(t *testing.T) { f(t, o) })
+					o.WholeKeyFilter = true
+					t.Run(name+"/whole key filter", func(t *testing.T) { f(t, o) })
+				}
 			}
 		}
 	}
@@ -53,7 +60,11 @@ func TestAgainstASortedMap(t *testing.T) {
 		it := m.NewIterator() // one iterator that stays open, closed and renewed now and then
 		itLen := 0
 		var data, deletes int64
-		for seq := uint64(1); seq <= 1500; seq++ {
+		writes := uint64(1500)
+		if raceEnabled { // one goroutine: the detector only slows it down
+			writes = 200
+		}
+		for seq := uint64(1); seq <= writes; seq++ {
 			s := seq
 			if rng.IntN(10) == 0 {
 				s = 1 + rng.Uint64N(seq) // an old sequence number, sometimes a duplicate
@@ -224,6 +235,46 @@ func TestKeysOutsideTheDomainAreReachable(t *testing.T) {
 			t.Errorf("%v: in order %s", kind, got)
 		}
 		it.Close()
+	}
+}
+
+func TestFilterRulesOutAbsentKeys(t *testing.T) {
+	for _, o := range []Options{
+		{Kind: HashSkipList, Extractor: prefixhash.Fixed(8)},
+		{Kind: HashLinkList, Extractor: prefixhash.Noop()},
+		{Kind: SkipList, Extractor: prefixhash.Capped(8), FilterRatio: 1.0 / 128},
+		{Kind: SkipList, FilterRatio: 1.0 / 128, WholeKeyFilter: true},
+	} {
+		o.Reserve = 8 << 20
+		m := newTest(t, o)
+		value := make([]byte, 100)
+		n := 0
+		for ; add(m, fmt.Appendf(nil, "%08d", 2*n), keys.Pack(uint64(n+1), keys.KindValue), value) == nil; n++ {
+		}
+		wrong := 0
+		for i := range n {
+			look := lookup(o.Extractor, fmt.Appendf(nil, "%08d", 2*i), keys.MaxSeq)
+			if _, _, ok := m.Get(look); !ok {
+				t.Fatalf("%v: lost %q", m.Kind(), look.UserKey)
+			}
+			look = lookup(o.Extractor, fmt.Appendf(nil, "%08d", 2*i+1), keys.MaxSeq)
+			if m.mayHaveKey(look.UserKey, look.PrefixLen, look.Hash) {
+				wrong++
+			}
+		}
+		if n < 40_000 || wrong > n/10 {
+			t.Errorf("%v: of %d absent keys %d pass the filter of a full memtable", m.Kind(), n, wrong)
+		}
+	}
+	for _, o := range []Options{
+		{Kind: SkipList, Extractor: prefixhash.Fixed(8)},
+		{Kind: SkipList, FilterRatio: 0.1},
+		{Kind: Vector, Extractor: prefixhash.Fixed(8), FilterRatio: 0.1, WholeKeyFilter: true},
+		{Kind: SkipList, WholeKeyFilter: true},
+	} {
+		if m := newTest(t, o); m.filter.words != 0 || m.EmptyBytes() > 256 {
+			t.Errorf("%+v has a filter", o)
+		}
 	}
 }
 

@@ -45,21 +45,17 @@ type run struct {
 	mem   *links
 }
 
-// emptyRuns serves memtables that have built none; it is never released.
-var emptyRuns = func() *runSet {
+// init publishes the set of no entries.
+func (r *runs) init() {
 	s := &runSet{}
 	s.refs.Store(1)
-	return s
-}()
+	r.set.Store(s)
+}
 
 // currentRuns takes the newest set, however old. No lock.
 func (m *MemTable) currentRuns() *runSet {
 	for {
-		s := m.runs.set.Load()
-		if s == nil {
-			s = emptyRuns
-		}
-		if s.acquire() {
+		if s := m.runs.set.Load(); s.acquire() {
 			return s
 		}
 		// It was replaced and dropped in between: there is a newer one.
@@ -112,9 +108,6 @@ func (m *MemTable) acquireRuns() *runSet {
 // buildRunsLocked publishes a set that holds every entry inserted before the call.
 func (m *MemTable) buildRunsLocked() {
 	old := m.runs.set.Load()
-	if old == nil {
-		old = emptyRuns
-	}
 	newest := m.newest.Load()
 	entries := uint32(newest >> 32)
 	if entries == old.entries {
@@ -145,9 +138,7 @@ func (m *MemTable) buildRunsLocked() {
 	set := &runSet{runs: append(kept, fresh), entries: entries}
 	set.refs.Store(1)
 	m.runs.set.Store(set)
-	if old != emptyRuns {
-		old.release()
-	}
+	old.release()
 }
 
 func (r *runs) free() {

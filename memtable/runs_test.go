@@ -190,7 +190,7 @@ func TestPrefixSeekBuildsNoRuns(t *testing.T) {
 			if want := fmt.Sprintf("%04d", 210+n); string(it.UserKey()) != want {
 				t.Fatalf("at %q, want %q", it.UserKey(), want)
 			}
-			if built := m.runs.set.Load() != nil; built != (n >= 90) {
+			if built := m.runs.set.Load().entries != 0; built != (n >= 90) {
 				t.Fatalf("%v: after %d steps, runs built: %v", kind, n, built)
 			}
 			n++
