@@ -46,8 +46,7 @@ func putBase36(dst []byte, v uint64) {
 	}
 }
 
-// base36 reads digits and letters of either case; overflow wraps, as RocksDB's does not
-// occur for the lengths that it accepts.
+// base36 reads digits and letters of either case, at most 12 of them, which fit.
 func base36(s string) (v uint64, ok bool) {
 	for i := range len(s) {
 		c := s[i]

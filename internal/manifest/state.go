@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -92,14 +93,11 @@ func (s *State) SkippedNames() (names []string) {
 // MinLogNumber is the number of the oldest WAL to replay, in a database without
 // two-phase commit: no family needs a smaller one.
 func (s *State) MinLogNumber() uint64 {
-	oldest := s.MinLogNumberToKeep
-	for i, f := range s.Families {
-		if i == 0 {
-			oldest = max(s.MinLogNumberToKeep, f.LogNumber)
-		}
-		oldest = min(oldest, max(s.MinLogNumberToKeep, f.LogNumber))
+	oldest := uint64(math.MaxUint64)
+	for _, f := range s.Families {
+		oldest = min(oldest, f.LogNumber)
 	}
-	return oldest
+	return max(oldest, s.MinLogNumberToKeep)
 }
 
 // MarkFileNumberUsed raises NextFileNumber above n.
