@@ -2,6 +2,7 @@ package memtable
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -249,20 +250,22 @@ func TestFilterRulesOutAbsentKeys(t *testing.T) {
 		m := newTest(t, o)
 		value := make([]byte, 100)
 		n := 0
-		for ; add(m, fmt.Appendf(nil, "%08d", 2*n), keys.Pack(uint64(n+1), keys.KindValue), value) == nil; n++ {
+		// Not decimal keys: GetSliceHash maps many of those to one 32-bit hash.
+		key := func(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)*0x9e3779b97f4a7c15) }
+		for ; add(m, key(2*n), keys.Pack(uint64(n+1), keys.KindValue), value) == nil; n++ {
 		}
 		wrong := 0
 		for i := range n {
-			look := lookup(o.Extractor, fmt.Appendf(nil, "%08d", 2*i), keys.MaxSeq)
+			look := lookup(o.Extractor, key(2*i), keys.MaxSeq)
 			if _, _, ok := m.Get(look); !ok {
 				t.Fatalf("%v: lost %q", m.Kind(), look.UserKey)
 			}
-			look = lookup(o.Extractor, fmt.Appendf(nil, "%08d", 2*i+1), keys.MaxSeq)
+			look = lookup(o.Extractor, key(2*i+1), keys.MaxSeq)
 			if m.mayHaveKey(look.UserKey, look.PrefixLen, look.Hash) {
 				wrong++
 			}
 		}
-		if n < 40_000 || wrong > n/10 {
+		if n < 40_000 || wrong > n/20 {
 			t.Errorf("%v: of %d absent keys %d pass the filter of a full memtable", m.Kind(), n, wrong)
 		}
 	}
