@@ -11,7 +11,9 @@
 // entries of a user key are in one stripe if no snapshot sees one without the
 // other. For each user key, newest entry first, the rules are:
 //
-//	K1 Of a stripe only the newest entry is kept, as nobody can see the others.
+//	K1 Of a stripe only the newest entry is kept, as nobody can see the others. A
+//	   single delete right beneath a value is kept as well: when a newer single
+//	   delete takes the value away (K4), this one must still hide what is deeper.
 //	K2 An entry under a range tombstone of its own stripe is dropped, and so are
 //	   those of its stripe that are older.
 //	K3 Merge operands of a stripe are merged onto a value or delete of the same

@@ -17,6 +17,7 @@ const (
 	stripeSingle                     // the last entry kept is a single delete, looking for its value
 	stripePaired                     // a single delete met its value: only a delete beneath still counts
 	stripeMerging                    // operands collected, looking for what is beneath
+	stripeValue                      // a value was kept: only a single delete right beneath still counts
 	stripeClosed                     // decided: anything older is obsolete
 )
 
@@ -103,6 +104,12 @@ func (g *group) add(trailer uint64, value []byte) error {
 		return nil
 	case stripeMerging:
 		return g.addBelowOperands(trailer, value)
+	case stripeValue:
+		if kind != keys.KindSingleDelete {
+			g.stats.Obsolete++
+			g.state = stripeClosed
+			return nil
+		}
 	}
 	if g.state == stripePaired {
 		// What lies beneath was written before the key was last absent, and a delete
@@ -130,6 +137,9 @@ func (g *group) add(trailer uint64, value []byte) error {
 		if g.unmerged { // operands above it rely on what it hides
 			g.state = stripeClosed
 		}
+	case keys.KindValue:
+		g.keep(trailer, value)
+		g.state = stripeValue
 	default:
 		g.keep(trailer, value)
 		g.state = stripeClosed
