@@ -49,6 +49,7 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 					}
 					return nil, err
 				}
+				cf.tables[meta.Number] = h
 			}
 			h.refs++
 			fs.faultable = fs.faultable || h.canFault()

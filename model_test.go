@@ -1,0 +1,413 @@
+package flatrock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// modelFamilies are the kinds of families that the model test runs side by side.
+func modelFamilies() map[string]*ColumnFamilyOptions {
+	appendOp, err := ParseMergeOperator("stringappend")
+	if err != nil {
+		panic(err)
+	}
+	small := func(o ColumnFamilyOptions) *ColumnFamilyOptions {
+		o.WriteBufferSize = 64 << 10
+		o.TargetFileSizeBase = 8 << 10
+		o.MaxBytesForLevelBase = 24 << 10
+		o.MaxBytesForLevelMultiplier = 4
+		o.MergeOperator = appendOp
+		return &o
+	}
+	return map[string]*ColumnFamilyOptions{
+		"default": small(ColumnFamilyOptions{
+			PrefixExtractor: FixedPrefix(4),
+			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 64},
+			Table:           PlainTableOptions{},
+		}),
+		"resident": small(ColumnFamilyOptions{
+			PrefixExtractor: FixedPrefix(2),
+			MemTable:        MemTableOptions{Kind: HashLinkList, BucketCount: 16, Threshold: 4},
+			Table:           PlainTableOptions{EncodingType: PrefixEncoding, Memory: MemoryResident, IndexSparseness: 3, LoadInBackground: Off},
+			BloomLocality:   1,
+		}),
+		"total": small(ColumnFamilyOptions{
+			Table:    PlainTableOptions{HashTableRatio: TotalOrder, IndexSparseness: 5, StoreIndexInFile: Off, VerifyOnOpen: true},
+			MemTable: MemTableOptions{Kind: SkipList},
+		}),
+		"reverse": small(ColumnFamilyOptions{
+			Comparator:      ReverseBytewise,
+			PrefixExtractor: FixedPrefix(4),
+			Table:           PlainTableOptions{BloomBitsPerKey: NoBloom, IndexSparseness: IndexEveryRow, ChunkChecksums: Off},
+			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 8},
+		}),
+		"noop": small(ColumnFamilyOptions{
+			PrefixExtractor: NoopPrefix(),
+			Table:           PlainTableOptions{HashTableRatio: 2, StoreIndexInFile: Off},
+			MemTable:        MemTableOptions{Kind: Vector},
+		}),
+	}
+}
+
+// model is what the database should hold: for each family, values by key.
+type model map[string]map[string]string
+
+func (m model) clone() model {
+	c := model{}
+	for name, kv := range m {
+		c[name] = maps.Clone(kv)
+	}
+	return c
+}
+
+// sortedKeys are the keys of a family in the order of its comparator.
+func (m model) sortedKeys(name string, o *ColumnFamilyOptions) []string {
+	ks := slices.Collect(maps.Keys(m[name]))
+	sort.Strings(ks)
+	if o.Comparator == ReverseBytewise {
+		slices.Reverse(ks)
+	}
+	return ks
+}
+
+type modelRun struct {
+	t        *testing.T
+	rng      *rand.Rand
+	fs       *mmapfs.MemFS
+	db       *DB
+	options  map[string]*ColumnFamilyOptions
+	names    []string
+	now      model
+	single   map[string]bool // family/key pairs that were put exactly once, for SingleDelete
+	snaps    []*Snapshot
+	then     []model // state at each snapshot
+	steps    int
+	walModes []WALWriteMode
+}
+
+// TestModel runs random operations against plain maps: writes, batches over
+// families, merges, snapshots held across flushes, compactions and reopening, reads of all kinds.
+func TestModel(t *testing.T) {
+	seeds, steps := 12, 3000
+	if testing.Short() {
+		seeds, steps = 3, 1200
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			r := &modelRun{
+				t: t, rng: rand.New(rand.NewPCG(uint64(seed), 7)), fs: mmapfs.NewMem(),
+				options: modelFamilies(), now: model{}, single: map[string]bool{}, steps: steps,
+				walModes: []WALWriteMode{WALAuto, WALMapped, WALWrite},
+			}
+			r.names = slices.Sorted(maps.Keys(r.options))
+			for _, n := range r.names {
+				r.now[n] = map[string]string{}
+			}
+			r.run()
+		})
+	}
+}
+
+func (r *modelRun) open() {
+	r.t.Helper()
+	o := &Options{
+		FS: r.fs, CreateIfMissing: true, CreateMissingColumnFamilies: true,
+		WALWriteMode:             r.walModes[r.rng.IntN(len(r.walModes))],
+		AvoidFlushDuringRecovery: r.rng.IntN(3) == 0,
+	}
+	for _, n := range r.names {
+		o.ColumnFamilies = append(o.ColumnFamilies, ColumnFamilyDescriptor{n, r.options[n]})
+	}
+	db, err := Open("/db", o)
+	if err != nil {
+		r.t.Fatalf("Open: %v", err)
+	}
+	r.db = db
+}
+
+func (r *modelRun) key() []byte {
+	k := []byte(fmt.Sprintf("%c%c%02d", 'a'+r.rng.IntN(3), 'a'+r.rng.IntN(3), r.rng.IntN(6)))
+	for range r.rng.IntN(4) {
+		k = append(k, byte(r.rng.IntN(256)))
+	}
+	return k
+}
+
+func (r *modelRun) value() []byte {
+	n := r.rng.IntN(40)
+	if r.rng.IntN(50) == 0 {
+		n = r.rng.IntN(9000)
+	}
+	v := make([]byte, n)
+	for i := range v {
+		v[i] = byte('a' + r.rng.IntN(26))
+	}
+	return v
+}
+
+func (r *modelRun) family() (string, *ColumnFamily) {
+	n := r.names[r.rng.IntN(len(r.names))]
+	return n, r.db.ColumnFamily(n)
+}
+
+func (r *modelRun) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// apply makes one random operation in b and in the model.
+func (r *modelRun) apply(b *Batch) {
+	name, cf := r.family()
+	k := r.key()
+	id := name + "/" + string(k)
+	old, exists := r.now[name][string(k)]
+	switch op := r.rng.IntN(20); {
+	case op < 12:
+		v := r.value()
+		b.Put(cf, k, v)
+		r.now[name][string(k)] = string(v)
+		// Only a key that nothing was ever written to may be single-deleted later.
+		_, seen := r.single[id]
+		r.single[id] = !seen
+	case op < 15:
+		if r.single[id] && exists {
+			b.SingleDelete(cf, k)
+			delete(r.single, id)
+		} else {
+			b.Delete(cf, k)
+			r.single[id] = false
+		}
+		delete(r.now[name], string(k))
+	case op < 19:
+		v := r.value()
+		b.Merge(cf, k, v)
+		if exists {
+			r.now[name][string(k)] = old + "," + string(v)
+		} else {
+			r.now[name][string(k)] = string(v)
+		}
+		r.single[id] = false
+	default:
+		b.PutLogData([]byte("a note"))
+	}
+}
+
+func (r *modelRun) run() {
+	r.open()
+	for step := range r.steps {
+		switch op := r.rng.IntN(100); {
+		case op < 55:
+			var b Batch
+			for range 1 + r.rng.IntN(3) {
+				r.apply(&b)
+			}
+			r.must(r.db.Write(&WriteOptions{Sync: r.rng.IntN(20) == 0}, &b))
+		case op < 60:
+			var b Batch
+			for range 100 {
+				r.apply(&b)
+			}
+			r.must(r.db.Write(&WriteOptions{DisableWAL: r.rng.IntN(8) == 0}, &b))
+		case op < 75:
+			r.checkGets()
+		case op < 90:
+			r.checkWalk()
+		case op < 93:
+			s, err := r.db.NewSnapshot()
+			r.must(err)
+			r.snaps = append(r.snaps, s)
+			r.then = append(r.then, r.now.clone())
+		case op < 96:
+			if n := len(r.snaps); n > 0 {
+				i := r.rng.IntN(n)
+				r.snaps[i].Release()
+				r.snaps = slices.Delete(r.snaps, i, i+1)
+				r.then = slices.Delete(r.then, i, i+1)
+			}
+		case op < 98:
+			_, cf := r.family()
+			r.must(cf.Flush(context.Background(), nil))
+		case op < 99:
+			_, cf := r.family()
+			r.must(cf.CompactRange(context.Background(), &CompactRangeOptions{Force: r.rng.IntN(2) == 0}, nil, nil))
+		default:
+			for _, s := range r.snaps {
+				s.Release()
+			}
+			r.snaps, r.then = nil, nil
+			r.must(r.db.Close())
+			r.open()
+			for range 5 {
+				r.checkWalk()
+			}
+		}
+		if r.t.Failed() {
+			r.t.Fatalf("after step %d", step)
+		}
+	}
+	for _, n := range r.names {
+		r.compareAll(n, nil, r.now)
+	}
+	for i, s := range r.snaps {
+		for _, n := range r.names {
+			r.compareAll(n, s, r.then[i])
+		}
+		s.Release()
+	}
+	r.must(r.db.Close())
+	if u := r.db.Metrics(); len(u.Families) == 0 {
+		r.t.Error("no metrics after Close")
+	}
+}
+
+// moment picks the present or a snapshot.
+func (r *modelRun) moment() (*Snapshot, model) {
+	if n := len(r.snaps); n > 0 && r.rng.IntN(2) == 0 {
+		i := r.rng.IntN(n)
+		return r.snaps[i], r.then[i]
+	}
+	return nil, r.now
+}
+
+func (r *modelRun) checkGets() {
+	name, cf := r.family()
+	snap, want := r.moment()
+	ro := &ReadOptions{Snapshot: snap}
+	var keys [][]byte
+	for range 1 + r.rng.IntN(70) {
+		keys = append(keys, r.key())
+	}
+	results, err := cf.MultiGet(ro, keys, nil)
+	r.must(err)
+	var pinned PinnedValue
+	for i, k := range keys {
+		v, ok := want[name][string(k)]
+		got, err := cf.Get(ro, k, nil)
+		perr := cf.GetPinned(ro, k, &pinned)
+		switch {
+		case ok && (err != nil || string(got) != v):
+			r.t.Errorf("%s: Get(%q) = %.40q, %v; want %.40q\n%s", name, k, got, err, v, entriesOf(cf, k))
+		case !ok && !errors.Is(err, ErrNotFound):
+			r.t.Errorf("%s: Get(%q) = %.40q, %v; want not found", name, k, got, err)
+		case ok && (results[i].Err != nil || string(results[i].Value) != v):
+			r.t.Errorf("%s: MultiGet(%q) = %.40q, %v; want %.40q", name, k, results[i].Value, results[i].Err, v)
+		case !ok && !errors.Is(results[i].Err, ErrNotFound):
+			r.t.Errorf("%s: MultiGet(%q) = %.40q, %v; want not found", name, k, results[i].Value, results[i].Err)
+		case ok && (perr != nil || string(pinned.Value()) != v):
+			r.t.Errorf("%s: GetPinned(%q) = %.40q, %v; want %.40q", name, k, pinned.Value(), perr, v)
+		case !ok && !errors.Is(perr, ErrNotFound):
+			r.t.Errorf("%s: GetPinned(%q): %v, want not found", name, k, perr)
+		}
+		pinned.Release()
+	}
+}
+
+// checkWalk compares random moves of an iterator with the sorted keys of the model.
+func (r *modelRun) checkWalk() {
+	name, cf := r.family()
+	snap, m := r.moment()
+	o := r.options[name]
+	ks := m.sortedKeys(name, o)
+	cmp := o.withDefaults().Comparator.Compare
+	ro := &ReadOptions{Snapshot: snap, TotalOrderSeek: r.rng.IntN(3) == 0}
+	lo, hi := 0, len(ks)
+	if r.rng.IntN(3) == 0 {
+		ro.LowerBound = r.key()
+		lo = sort.Search(len(ks), func(i int) bool { return cmp([]byte(ks[i]), ro.LowerBound) >= 0 })
+	}
+	if r.rng.IntN(3) == 0 {
+		ro.UpperBound = r.key()
+		hi = max(lo, sort.Search(len(ks), func(i int) bool { return cmp([]byte(ks[i]), ro.UpperBound) >= 0 }))
+	}
+	it, err := cf.NewIterator(ro)
+	r.must(err)
+	defer func() { r.must(it.Close()) }()
+	at := -1
+	for range 30 {
+		var what string
+		switch op := r.rng.IntN(8); {
+		case op == 0:
+			what = "First"
+			it.First()
+			at = lo
+		case op == 1:
+			what = "Last"
+			it.Last()
+			at = hi - 1
+		case op < 4:
+			k := r.key()
+			i := sort.Search(len(ks), func(i int) bool { return cmp([]byte(ks[i]), k) >= 0 })
+			switch r.rng.IntN(3) {
+			case 0:
+				what = fmt.Sprintf("SeekGE(%q)", k)
+				it.SeekGE(k)
+				at = max(i, lo)
+			case 1:
+				what = fmt.Sprintf("SeekLT(%q)", k)
+				it.SeekLT(k)
+				at = min(i, hi) - 1
+			case 2:
+				what = fmt.Sprintf("SeekLE(%q)", k)
+				it.SeekLE(k)
+				if i < len(ks) && ks[i] == string(k) {
+					i++
+				}
+				at = min(i, hi) - 1
+			}
+		case op < 7:
+			if !it.Valid() {
+				continue
+			}
+			what = "Next"
+			it.Next()
+			at++
+		default:
+			if !it.Valid() {
+				continue
+			}
+			what = "Prev"
+			it.Prev()
+			at--
+		}
+		if err := it.Err(); err != nil {
+			r.t.Fatalf("%s: %s: %v", name, what, err)
+		}
+		in := at >= lo && at < hi
+		if it.Valid() != in {
+			r.t.Fatalf("%s: %s: valid %v, want %v (bounds %q %q)", name, what, it.Valid(), in, ro.LowerBound, ro.UpperBound)
+		}
+		if in && (string(it.Key()) != ks[at] || string(it.Value()) != m[name][ks[at]]) {
+			r.t.Fatalf("%s: %s: at %q = %.40q, want %q = %.40q", name, what, it.Key(), it.Value(), ks[at], m[name][ks[at]])
+		}
+	}
+}
+
+func (r *modelRun) compareAll(name string, snap *Snapshot, m model) {
+	r.t.Helper()
+	it, err := r.db.ColumnFamily(name).NewIterator(&ReadOptions{Snapshot: snap})
+	r.must(err)
+	ks := m.sortedKeys(name, r.options[name])
+	i := 0
+	for k, v := range it.All() {
+		if i >= len(ks) || !bytes.Equal(k, []byte(ks[i])) || string(v) != m[name][ks[i]] {
+			r.t.Fatalf("%s: key %d is %q = %.40q, which the model has not", name, i, k, v)
+		}
+		i++
+	}
+	r.must(it.Close())
+	if i != len(ks) {
+		r.t.Fatalf("%s: %d keys, want %d", name, i, len(ks))
+	}
+}
