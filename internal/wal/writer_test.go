@@ -32,10 +32,11 @@ var variants = map[string]WriterOptions{
 func payload(i, size int) []byte {
 	var b Batch
 	rng := rand.New(rand.NewPCG(uint64(i), 9))
-	v := make([]byte, size)
-	for j := range v {
-		v[j] = byte(rng.IntN(40)) // so that zstd has something to do
+	v := make([]byte, size+8)
+	for j := 0; j < size; j += 8 {
+		binary.LittleEndian.PutUint64(v[j:], rng.Uint64()&0x0f0f0f0f0f0f0f0f) // so that zstd has something to do
 	}
+	v = v[:size]
 	b.Put(uint32(i%3), fmt.Appendf(nil, "key%06d", i), v)
 	b.SetSequence(uint64(i + 1))
 	return bytes.Clone(b.Bytes())
@@ -380,7 +381,7 @@ func TestSyncMayRunBesideAppend(t *testing.T) {
 // A crash of the machine keeps what was synced, and recovers to a prefix.
 func TestSyncedRecordsSurviveTheMachine(t *testing.T) {
 	for name, o := range variants {
-		for seed := range uint64(60) {
+		for seed := range uint64(40) {
 			rng := rand.New(rand.NewPCG(seed, 77))
 			mem := mmapfs.NewMem()
 			if seed%2 == 1 && o.Recyclable {
