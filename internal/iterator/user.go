@@ -307,8 +307,11 @@ func (u *User) confine() bool {
 	return true
 }
 
-// Next moves to the next key. It may be called only on a valid iterator.
+// Next moves to the next key. On an iterator that is not valid it does nothing.
 func (u *User) Next() bool {
+	if !u.valid {
+		return false
+	}
 	u.skipped = 0
 	switch u.at {
 	case onKey:
@@ -320,8 +323,11 @@ func (u *User) Next() bool {
 	return u.forward(true)
 }
 
-// Prev moves to the previous key. It may be called only on a valid iterator.
+// Prev moves to the previous key. On an iterator that is not valid it does nothing.
 func (u *User) Prev() bool {
+	if !u.valid {
+		return false
+	}
 	u.skipped = 0
 	if u.at != belowKey {
 		if u.at == onKey {
