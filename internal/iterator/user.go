@@ -121,6 +121,7 @@ type User struct {
 	cursors    []rangedel.Cursor // one for each of tombstones
 	coverer    int               // index of the cursor that gave the last cover
 	covered    int               // keys in a row hidden by it
+	same       coverSpan
 
 	valueBuf  []byte // a value that is not borrowed from a source
 	rawBuf    []byte
@@ -146,7 +147,7 @@ func (u *User) Reset(o *Options, sources []table.Iterator) {
 			u.cursors[len(u.cursors)-1].Reset(t.List)
 		}
 	}
-	u.o.Tombstones = nil
+	u.o.Tombstones, u.same = nil, coverSpan{}
 	u.stats = Stats{}
 	u.clearPosition()
 }
@@ -172,6 +173,7 @@ func (u *User) Close() error {
 	u.clearPosition()
 	clear(u.cursors)
 	clear(u.tombstones)
+	u.same = coverSpan{}
 	u.o, u.look = Options{}, keys.Lookup{}
 	return err
 }
@@ -365,17 +367,49 @@ func (u *User) countSkip() bool {
 	return u.o.MaxSkipped == 0 || u.skipped <= u.o.MaxSkipped
 }
 
+// coverSpan is a span [lo, hi) of keys that all have the same cover, nil for no
+// bound. It makes a step cost two comparisons, however many lists there are.
+type coverSpan struct {
+	lo, hi []byte
+	newest uint64
+	known  bool
+}
+
+func (s *coverSpan) holds(order *keys.Order, userKey []byte) bool {
+	return s.known && (s.lo == nil || order.Compare(s.lo, userKey) <= 0) &&
+		(s.hi == nil || order.Compare(userKey, s.hi) < 0)
+}
+
+// narrow cuts s to its part within the bounds of c.
+func (s *coverSpan) narrow(order *keys.Order, c *rangedel.Cursor) {
+	lo, hi, ok := c.Bounds()
+	s.known = s.known && ok
+	if lo != nil && (s.lo == nil || order.Compare(lo, s.lo) > 0) {
+		s.lo = lo
+	}
+	if hi != nil && (s.hi == nil || order.Compare(hi, s.hi) < 0) {
+		s.hi = hi
+	}
+}
+
 // cover is the newest visible range tombstone over userKey, 0 for none.
 func (u *User) cover(userKey []byte) uint64 {
+	if u.same.holds(&u.o.Order, userKey) {
+		return u.same.newest
+	}
 	var newest uint64
+	u.same = coverSpan{known: true}
 	for i := range u.cursors {
-		if seq := u.cursors[i].Cover(userKey, u.o.Seq); seq > newest {
+		seq := u.cursors[i].Cover(userKey, u.o.Seq)
+		u.same.narrow(&u.o.Order, &u.cursors[i])
+		if seq > newest {
 			newest = seq
 			if u.coverer != i {
 				u.coverer, u.covered = i, 0
 			}
 		}
 	}
+	u.same.newest = newest
 	return newest
 }
 

@@ -43,6 +43,16 @@ func (c *Cursor) Span() (start, end []byte, ok bool) {
 	return c.lo, c.hi, true
 }
 
+// Bounds returns the span [lo, hi) of keys around the last one asked for in which
+// Cover gives the same answer; nil stands for no bound. ok is false if nothing is
+// known beyond that key.
+func (c *Cursor) Bounds() (lo, hi []byte, ok bool) {
+	if c.list == nil {
+		return nil, nil, true
+	}
+	return c.lo, c.hi, c.known
+}
+
 func (c *Cursor) holds(userKey []byte) bool {
 	order := c.list.order
 	return (c.lo == nil || order.Compare(c.lo, userKey) <= 0) &&

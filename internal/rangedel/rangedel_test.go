@@ -97,6 +97,12 @@ func TestCoverAgreesWithALinearScan(t *testing.T) {
 			if got := cursor.Cover(key, seq); got != want {
 				t.Fatalf("seed %d: Cursor.Cover(%s, %d) = %d, want %d of %v", seed, key, seq, got, want, ts)
 			}
+			if lo, hi, ok := cursor.Bounds(); ok {
+				probe := fmt.Appendf(nil, "%02d", rng.IntN(41))
+				if (lo == nil || order.Compare(lo, probe) <= 0) && (hi == nil || order.Compare(probe, hi) < 0) && l.Cover(probe, seq) != want {
+					t.Fatalf("seed %d: %s is within [%s,%s) of %s, but covered otherwise", seed, probe, lo, hi, key)
+				}
+			}
 			if start, end, ok := cursor.Span(); ok && (order.Compare(start, key) > 0 || order.Compare(key, end) >= 0) {
 				t.Fatalf("seed %d: span [%s,%s) of %s", seed, start, end, key)
 			}
