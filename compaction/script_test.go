@@ -1,0 +1,258 @@
+package compaction_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/flatrock-db/flatrock/compaction"
+	"github.com/flatrock-db/flatrock/internal/iterator/itertest"
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/merge"
+	"github.com/flatrock-db/flatrock/internal/script"
+	"github.com/flatrock-db/flatrock/internal/table"
+)
+
+// scripted holds what the define commands of a script set up.
+type scripted struct {
+	t    *testing.T
+	runs []itertest.Run
+	v    *manifest.Version
+}
+
+func TestScripts(t *testing.T) {
+	script.Run(t, "testdata/*.txt", func(t *testing.T) func(*script.Command) string {
+		s := &scripted{t: t}
+		return s.execute
+	})
+}
+
+func (s *scripted) execute(c *script.Command) string {
+	switch c.Name {
+	case "define":
+		return s.define(c)
+	case "run":
+		return s.run(c)
+	case "version":
+		return s.version(c)
+	case "pick":
+		return s.describe(compaction.Pick(s.v, s.options(c)), nil)
+	case "full":
+		o := compaction.FullOptions{Force: c.Has("force")}
+		if v := c.Arg("start", ""); v != "" {
+			o.Start = []byte(v)
+		}
+		if v := c.Arg("end", ""); v != "" {
+			o.End = []byte(v)
+		}
+		return s.describe(compaction.PickFull(s.v, s.options(c), o))
+	case "scores":
+		return s.scores(c)
+	}
+	s.t.Fatalf("%s: unknown command %s", c.Where, c.Name)
+	return ""
+}
+
+func (s *scripted) number(c *script.Command, text string) uint64 {
+	mul := uint64(1)
+	for suffix, m := range map[string]uint64{"K": 1 << 10, "M": 1 << 20, "G": 1 << 30} {
+		if t, ok := strings.CutSuffix(text, suffix); ok {
+			text, mul = t, m
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		s.t.Fatalf("%s: %v", c.Where, err)
+	}
+	return n * mul
+}
+
+// define reads a run a line, newest first: entries and [start,end)#seq.
+func (s *scripted) define(c *script.Command) string {
+	s.runs = nil
+	for _, line := range c.Input {
+		var r itertest.Run
+		for _, w := range strings.Fields(line) {
+			if !strings.HasPrefix(w, "[") {
+				r.Entries = append(r.Entries, itertest.ParseEntry(w))
+				continue
+			}
+			bounds, seq, _ := strings.Cut(w[1:], ")#")
+			start, end, _ := strings.Cut(bounds, ",")
+			r.Tombstones = append(r.Tombstones, table.Tombstone{Start: []byte(start), End: []byte(end), Seq: s.number(c, seq)})
+		}
+		s.runs = append(s.runs, r)
+	}
+	return ""
+}
+
+// run merges the defined runs and prints the outputs. Its input lines list the
+// keys of deeper runs.
+func (s *scripted) run(c *script.Command) string {
+	var order keys.Order
+	tables := newFakeTables(order)
+	job := &compaction.Job{Order: order, Bottommost: c.Has("bottommost"), KeepSeq: c.Has("keep-seq"), NewOutput: tables.newOutput,
+		TargetFileSize: int64(s.number(c, c.Arg("target", "0"))), MaxFileSize: int64(s.number(c, c.Arg("max", "0")))}
+	if v := c.Arg("lower", ""); v != "" {
+		job.Lower = []byte(v)
+	}
+	if v := c.Arg("upper", ""); v != "" {
+		job.Upper = []byte(v)
+	}
+	if v := c.Arg("snapshots", ""); v != "" {
+		for _, n := range strings.Split(v, ",") {
+			job.Snapshots = append(job.Snapshots, s.number(c, n))
+		}
+	}
+	if !c.Has("no-operator") {
+		job.Operator = merge.StringAppend(",")
+	}
+	if len(c.Input) > 0 {
+		var deeper itertest.Run
+		for _, k := range strings.Fields(strings.Join(c.Input, " ")) {
+			deeper.Entries = append(deeper.Entries, itertest.Entry{Key: []byte(k)})
+		}
+		job.Beyond = deeperRuns{order, []itertest.Run{deeper}}
+	}
+	for i, r := range s.runs {
+		job.Sources = append(job.Sources, source(order, fmt.Sprintf("%06d.sst", 10+i), r))
+		job.Tombstones = append(job.Tombstones, r.Tombstones...)
+	}
+	res, err := compaction.Run(context.Background(), job)
+	if err != nil {
+		return fmt.Sprintf("error: %v", err)
+	}
+	var out strings.Builder
+	for _, f := range res.Files {
+		w := tables.files[f.Number]
+		for _, e := range w.entries {
+			fmt.Fprintf(&out, "%v ", e)
+		}
+		if len(w.tombstones) > 0 {
+			fmt.Fprintf(&out, "%s ", tombstonesText(w.tombstones))
+		}
+		fmt.Fprintf(&out, "(%s)\n", boundsOf(f))
+	}
+	if len(res.Files) == 0 {
+		out.WriteString("nothing left\n")
+	}
+	if c.Has("stats") {
+		fmt.Fprintf(&out, "%+v\n", res.Stats)
+	}
+	return out.String()
+}
+
+func boundsOf(f *manifest.FileMetadata) string {
+	end := "]"
+	if f.LargestIsExclusive() {
+		end = ")"
+	}
+	return fmt.Sprintf("[%s..%s%s", f.SmallestKey, f.LargestKey, end)
+}
+
+// version reads a level a line: "L1 4[a..c]10M 5[d..f)10M! ..." with ! for busy
+// files. An end of ) makes the largest key the end of a range tombstone.
+func (s *scripted) version(c *script.Command) string {
+	v := manifest.NewVersion(keys.Order{}, int(s.number(c, c.Arg("levels", "7"))))
+	b := manifest.NewBuilder(v)
+	var busy []*manifest.FileMetadata
+	for _, line := range c.Input {
+		w := strings.Fields(line)
+		level := int(s.number(c, w[0][1:]))
+		for i, word := range w[1:] {
+			word, isBusy := strings.CutSuffix(word, "!")
+			num, rest, _ := strings.Cut(word, "[")
+			exclusive := strings.Contains(rest, ")")
+			bounds, size, _ := strings.Cut(strings.Replace(rest, ")", "]", 1), "]")
+			small, large, _ := strings.Cut(bounds, "..")
+			f := &manifest.FileMetadata{Number: s.number(c, num), Size: s.number(c, size),
+				SmallestKey: []byte(small), LargestKey: []byte(large), SmallestTrailer: keys.Pack(9, keys.KindValue),
+				LargestTrailer: keys.Pack(9, keys.KindValue), EpochNumber: uint64(100 - i), SmallestSeq: 9, LargestSeq: 9}
+			if exclusive {
+				f.LargestTrailer = keys.Pack(keys.MaxSeq, keys.KindRangeDelete)
+			}
+			if isBusy {
+				busy = append(busy, f)
+			}
+			if err := b.Apply(&manifest.VersionEdit{NewFiles: []manifest.NewFile{{Level: level, Meta: f}}}); err != nil {
+				s.t.Fatalf("%s: %v", c.Where, err)
+			}
+		}
+	}
+	built, err := b.Build()
+	if err != nil {
+		s.t.Fatalf("%s: %v", c.Where, err)
+	}
+	for _, f := range busy {
+		f.BeingCompacted.Store(true)
+	}
+	s.v = built
+	return ""
+}
+
+func (s *scripted) options(c *script.Command) *compaction.Options {
+	o := compaction.DefaultOptions()
+	o.DynamicLevelBytes = c.Has("dynamic")
+	o.MaxBytesForLevelBase = s.number(c, c.Arg("base", "100M"))
+	o.L0Trigger = int(s.number(c, c.Arg("trigger", "4")))
+	o.TargetFileSizeBase = s.number(c, c.Arg("target", "10M"))
+	o.MaxCompactionBytes = s.number(c, c.Arg("max-compaction", "0"))
+	return &o
+}
+
+func (s *scripted) scores(c *script.Command) string {
+	o := s.options(c)
+	shape := compaction.Shape(s.v, o)
+	var out strings.Builder
+	fmt.Fprintf(&out, "base L%d", shape.BaseLevel)
+	for level, n := range shape.MaxBytes {
+		if n < 1<<62 {
+			fmt.Fprintf(&out, " L%d<=%.1fM", level, float64(n)/(1<<20))
+		}
+	}
+	out.WriteString("\n")
+	for _, sc := range compaction.Scores(s.v, o, shape) {
+		if sc.Score > 0 {
+			fmt.Fprintf(&out, "L%d %.2f\n", sc.Level, sc.Score)
+		}
+	}
+	fmt.Fprintf(&out, "pending %.1fM\n", float64(compaction.PendingBytes(s.v, o, shape))/(1<<20))
+	return out.String()
+}
+
+func (s *scripted) describe(c *compaction.Choice, err error) string {
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	if c == nil {
+		return "nothing to do"
+	}
+	var out strings.Builder
+	numbers := func(files []*manifest.FileMetadata) string {
+		var n []string
+		for _, f := range files {
+			n = append(n, fmt.Sprint(f.Number))
+		}
+		slices.Sort(n)
+		return strings.Join(n, ",")
+	}
+	for _, in := range c.Inputs {
+		fmt.Fprintf(&out, "L%d:%s ", in.Level, numbers(in.Files))
+	}
+	fmt.Fprintf(&out, "-> L%d %s [%s..%s]", c.OutputLevel, c.Reason, c.Smallest, c.Largest)
+	if c.TrivialMove {
+		out.WriteString(" move")
+	}
+	if c.Bottommost {
+		out.WriteString(" bottommost")
+	}
+	if len(c.Grandparents) > 0 {
+		fmt.Fprintf(&out, " grandparents=%s", numbers(c.Grandparents))
+	}
+	fmt.Fprintf(&out, " target=%dM", c.TargetFileSize>>20)
+	return out.String()
+}
