@@ -15,6 +15,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/merge"
 	"github.com/flatrock-db/flatrock/internal/rangedel"
 	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/memtable"
 	"github.com/flatrock-db/flatrock/prefixhash"
 )
 
@@ -40,6 +41,29 @@ func levelOf(rng *rand.Rand, order keys.Order, entries []itertest.Entry, prefixL
 			Largest: last.Key, LargestTrailer: last.Trailer})
 	}
 	return iterator.NewLevel(order, list)
+}
+
+// memtableOf inserts entries into a memtable of some kind, in any order.
+func memtableOf(t *testing.T, rng *rand.Rand, order keys.Order, ext *prefixhash.Extractor, entries []itertest.Entry) *memtable.MemTable {
+	kinds := []memtable.Kind{memtable.SkipList, memtable.Vector}
+	if ext != nil {
+		kinds = append(kinds, memtable.HashSkipList, memtable.HashLinkList)
+	}
+	m, err := memtable.New(memtable.Options{Order: order, Extractor: ext, Kind: kinds[rng.IntN(len(kinds))], BucketCount: 4, Reserve: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range rng.Perm(len(entries)) {
+		e := entries[i]
+		n, hash := -1, uint32(0)
+		if ext != nil {
+			n, hash = ext.Hash(e.Key)
+		}
+		if err := m.Add(e.Key, e.Trailer, e.Value, n, hash); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
 }
 
 // cursor is the model of an iterator: a place in a sorted slice.
@@ -137,7 +161,11 @@ func agree(t *testing.T, u *iterator.User, seed uint64) bool {
 	}
 	var sources []table.Iterator
 	for i, r := range h.Runs(rng, runs) {
-		if rng.IntN(2) == 0 {
+		if seed%8 == 3 { // real memtables, whose seeks by prefix go through buckets
+			m := memtableOf(t, rng, order, ext, r.Entries)
+			defer m.Free()
+			sources = append(sources, m.NewIterator())
+		} else if rng.IntN(2) == 0 {
 			it := itertest.New(order, r.Entries)
 			it.PrefixLen = prefixLen
 			sources = append(sources, it)
