@@ -102,6 +102,9 @@ func (db *DB) open() error {
 func (db *DB) prepareDirectory() error {
 	_, err := manifest.ReadCurrent(db.fs, db.dir)
 	exists := !errors.Is(err, fs.ErrNotExist)
+	if err != nil && exists {
+		return err
+	}
 	switch {
 	case exists && db.opts.ErrorIfExists:
 		return fmt.Errorf("%w: %s", ErrExists, db.dir)
@@ -124,7 +127,7 @@ func (db *DB) prepareDirectory() error {
 	}
 	// Look again: somebody else may have created it before we had the lock.
 	if _, err := manifest.ReadCurrent(db.fs, db.dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return err
 	}
 	db.dbID = manifest.NewDBID()
 	if err := manifest.WriteIdentity(db.fs, db.dir, db.dbID, 0); err != nil {
