@@ -97,21 +97,3 @@ func deal(b []byte, nodes []int, flags int) error {
 	}
 	return &MisplacedError{Want: nodes, Pages: off, Found: found}
 }
-
-// even reports whether all present pages are on the nodes and each node has at
-// least that share of its fair part. Few pages prove nothing and count as even.
-func even(p Placement, nodes []int, share float64) bool {
-	if p.Elsewhere(nodes...) > 0 {
-		return false
-	}
-	fair := float64(p.Present()) / float64(len(nodes))
-	if fair < 64 {
-		return true
-	}
-	for _, id := range nodes {
-		if float64(p.ByNode[id]) < share*fair {
-			return false
-		}
-	}
-	return true
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 )
 
 // PerNode holds one T for each of some nodes, and finds the one of the caller's
@@ -34,15 +35,7 @@ func NewPerNode[T any](t *Topology, nodes []int, build func(node int) (T, error)
 			return nil, fmt.Errorf("numa: one per node: node %d is not online: %w", id, ErrNode)
 		}
 	}
-	p.index = make([]int, t.Nodes[len(t.Nodes)-1].ID+1)
-	for id := range p.index {
-		nearest := t.Nearest(id, nodes)[0]
-		for i, n := range nodes {
-			if n == nearest {
-				p.index[id] = i
-			}
-		}
-	}
+	p.index = nearestIndex(t, nodes)
 	errs := make([]error, len(nodes))
 	done := make(chan struct{})
 	for i, node := range nodes {
@@ -68,6 +61,15 @@ func NewPerNode[T any](t *Topology, nodes []int, build func(node int) (T, error)
 		return nil, err
 	}
 	return p, nil
+}
+
+// nearestIndex is, for each node number up to the last, which of nodes is nearest.
+func nearestIndex(t *Topology, nodes []int) []int {
+	index := make([]int, t.Nodes[len(t.Nodes)-1].ID+1)
+	for id := range index {
+		index[id] = slices.Index(nodes, t.Nearest(id, nodes)[0])
+	}
+	return index
 }
 
 // on runs f on the calling goroutine, pinned to the node and preferring its

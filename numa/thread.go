@@ -11,5 +11,6 @@ package numa
 //
 // If the kernel refuses to put the old state back (every CPU of the old mask may
 // have gone away), the error says so and the goroutine stays locked: the runtime
-// ends such a thread with its goroutine, and nobody else inherits it.
+// ends such a thread with its goroutine (the process's first thread it parks for
+// good), and nobody else inherits it. The same is true of a forgotten release.
 type Release func() error

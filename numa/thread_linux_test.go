@@ -17,7 +17,6 @@ import (
 
 func TestPinnedThreadStaysOnItsNode(t *testing.T) {
 	topology := machine(t)
-	before := processMask(t)
 	for _, node := range topology.CPUNodes() {
 		// A subtest is a goroutine of its own, locked only between pin and release.
 		t.Run("node "+strconv.Itoa(node), func(t *testing.T) {
@@ -48,14 +47,13 @@ func TestPinnedThreadStaysOnItsNode(t *testing.T) {
 			}
 		})
 	}
-	checkThreads(t, before)
+	checkThreads(t)
 }
 
 // A pin that is released leaves no trace on any thread of the process, however many
 // goroutines pinned at once and whatever else they did in between.
 func TestNoThreadKeepsAMaskAfterRelease(t *testing.T) {
 	topology := machine(t)
-	before := processMask(t)
 	var wg sync.WaitGroup
 	for i := range 64 {
 		wg.Add(1)
@@ -77,33 +75,37 @@ func TestNoThreadKeepsAMaskAfterRelease(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	checkThreads(t, before)
+	checkThreads(t)
 }
 
 // A goroutine that ends while pinned takes its thread along: nobody inherits it.
 func TestThreadOfAForgottenReleaseEnds(t *testing.T) {
 	topology := machine(t)
-	before := processMask(t)
-	thread := make(chan int)
-	go func() {
-		if _, err := Pin(topology.AllowedCPUs[0]); err != nil {
-			t.Error(err)
+	threads, end := make(chan int), make(chan struct{})
+	var pinned []int
+	for range 2 { // at most one is the process's first thread, which never ends
+		go func() {
+			if _, err := Pin(topology.AllowedCPUs[0]); err != nil {
+				t.Error(err)
+			}
+			threads <- unix.Gettid()
+			<-end
+		}()
+		if thread := <-threads; thread != os.Getpid() {
+			pinned = append(pinned, thread)
 		}
-		thread <- unix.Gettid()
-	}()
-	name := "/proc/self/task/" + strconv.Itoa(<-thread)
-	for {
-		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
-			break // the test's own timeout ends this loop if the thread never does
-		}
-		runtime.Gosched()
 	}
-	checkThreads(t, before)
+	close(end)
+	for _, thread := range pinned {
+		for unix.Tgkill(os.Getpid(), thread, 0) != unix.ESRCH {
+			runtime.Gosched() // the test's own timeout ends this loop if the thread never does
+		}
+	}
+	checkThreads(t)
 }
 
 func TestReleaseOutOfOrderIsRefused(t *testing.T) {
 	topology := machine(t)
-	before := processMask(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cpus := topology.AllowedCPUs
@@ -133,12 +135,11 @@ func TestReleaseOutOfOrderIsRefused(t *testing.T) {
 		t.Errorf("inner release restored %v, want %v", got, cpus[:1])
 	}
 	must(t, outer)
-	checkThreads(t, before)
+	checkThreads(t)
 }
 
 func TestReleaseOnAnotherThreadIsRefused(t *testing.T) {
 	topology := machine(t)
-	before := processMask(t)
 	runtime.LockOSThread() // this goroutine keeps its thread, so that the other's differs
 	defer runtime.UnlockOSThread()
 	pinned, refused, done := make(chan Release), make(chan error), make(chan error)
@@ -165,13 +166,12 @@ func TestReleaseOnAnotherThreadIsRefused(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("release where it belongs, after a refused one: %v", err)
 	}
-	checkThreads(t, before)
+	checkThreads(t)
 }
 
 // The kernel drops unusable CPUs from a mask and says nothing.
 func TestPinToUnusableCPUsIsAnErrorAndChangesNothing(t *testing.T) {
 	topology := machine(t)
-	before := processMask(t)
 	usable := topology.AllowedCPUs[0]
 	bad := [][]int{{}, {-1}, {maxID}, {maxID - 1}, {usable, maxID - 1}}
 	for _, cpu := range topology.OfflineCPUs {
@@ -195,7 +195,7 @@ func TestPinToUnusableCPUsIsAnErrorAndChangesNothing(t *testing.T) {
 			t.Errorf("PinNode(%d) = %v on a node without CPUs, want ErrNode", n.ID, err)
 		}
 	}
-	checkThreads(t, before)
+	checkThreads(t)
 }
 
 // policies are all that this machine's nodes allow.

@@ -22,10 +22,9 @@ type Topology struct {
 	// OnlineCPUs and OfflineCPUs are the machine's, ascending.
 	OnlineCPUs, OfflineCPUs []int
 
-	// AllowedCPUs and AllowedNodes are what the process (its first thread) may
-	// run on and allocate from: cpuset and affinity together, as the kernel
-	// reports them in /proc/self/status. Ascending. A release of Pin never
-	// widens them.
+	// AllowedCPUs and AllowedNodes are what the process may run on and allocate
+	// from: cpuset and affinity together. Ascending. The CPUs are those of all its
+	// threads taken together, so that threads that are pinned narrow nothing.
 	AllowedCPUs, AllowedNodes []int
 
 	// Limits are those of the process's control group.
@@ -126,7 +125,7 @@ func (r *reader) text(name string, must bool) string {
 	}
 	// Containers hide files by absence or by permission; only the files that
 	// everything rests on are required.
-	if must || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+	if must || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !threadEnded(err) {
 		r.err = &TreeError{Path: name, Reason: "cannot be read", Err: err}
 	}
 	return ""
@@ -290,37 +289,44 @@ func (r *reader) cores(cpus []int) [][]int {
 	return cores
 }
 
+// status reads what each thread may use. The process's own status file is that of
+// its first thread, which may be pinned; the runtime's own threads never are.
 func (r *reader) status(t *Topology) {
 	const name = "proc/self/status"
-	text := r.text(name, true)
-	var found int
-	for line := range strings.Lines(text) {
+	cpus, nodes := r.allowed(name, true)
+	if r.err == nil && cpus == nil && nodes == nil {
+		r.fail(name, "expected Cpus_allowed_list and Mems_allowed_list, found neither")
+	}
+	threads, _ := fs.Glob(r.tree, "proc/self/task/*/status")
+	for _, name := range threads {
+		more, _ := r.allowed(name, false) // a thread may have ended by now
+		cpus = append(cpus, more...)
+	}
+	if cpus == nil {
+		cpus = t.OnlineCPUs
+	}
+	// The mask may name CPUs that are offline or were never there. A kernel
+	// without cpusets names no nodes.
+	t.AllowedCPUs, t.AllowedNodes = intersect(normal(cpus), t.OnlineCPUs), nodes
+}
+
+func (r *reader) allowed(name string, must bool) (cpus, nodes []int) {
+	for line := range strings.Lines(r.text(name, must)) {
 		key, value, _ := strings.Cut(line, ":")
-		var into *[]int
-		switch key {
-		case "Cpus_allowed_list":
-			into = &t.AllowedCPUs
-		case "Mems_allowed_list":
-			into = &t.AllowedNodes
-		default:
+		if key != "Cpus_allowed_list" && key != "Mems_allowed_list" {
 			continue
 		}
 		ids, err := ParseList(value)
 		if err != nil {
 			r.fail(name, "%s: %v", key, err)
 		}
-		*into = ids
-		found++
+		if key == "Cpus_allowed_list" {
+			cpus = ids
+		} else {
+			nodes = ids
+		}
 	}
-	// A kernel without cpusets writes no Mems_allowed_list; one line is enough.
-	if r.err == nil && found == 0 {
-		r.fail(name, "expected Cpus_allowed_list and Mems_allowed_list, found neither")
-	}
-	if t.AllowedCPUs == nil {
-		t.AllowedCPUs = t.OnlineCPUs
-	}
-	// The mask may name CPUs that are offline or were never there.
-	t.AllowedCPUs = intersect(t.AllowedCPUs, t.OnlineCPUs)
+	return cpus, nodes
 }
 
 // pseudo makes the only node of a kernel without NUMA.
