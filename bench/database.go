@@ -1,0 +1,265 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	flatrock "github.com/flatrock-db/flatrock"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+)
+
+// memtableKinds are the values of --memtablerep, with the names that db_bench prints.
+var memtableKinds = map[string]struct {
+	kind flatrock.MemTableKind
+	name string
+}{
+	"skip_list":       {flatrock.SkipList, "SkipListFactory"},
+	"prefix_hash":     {flatrock.HashSkipList, "HashSkipListRepFactory"},
+	"hash_linkedlist": {flatrock.HashLinkList, "HashLinkListRepFactory"},
+	"vector":          {flatrock.Vector, "VectorRepFactory"},
+}
+
+// walModes are the values of --wal_write_mode.
+var walModes = map[string]flatrock.WALWriteMode{"auto": flatrock.WALAuto, "mapped": flatrock.WALMapped, "write": flatrock.WALWrite}
+
+// familyOptions are the options of the column family that the flags describe.
+func (c *config) familyOptions(memory flatrock.PlainTableMemory) (*flatrock.ColumnFamilyOptions, error) {
+	rep, ok := memtableKinds[c.memtablerep]
+	if !ok {
+		return nil, fmt.Errorf("--memtablerep=%s: want skip_list, prefix_hash, hash_linkedlist or vector", c.memtablerep)
+	}
+	hashed := rep.kind == flatrock.HashSkipList || rep.kind == flatrock.HashLinkList
+	if hashed && c.prefixSize == 0 {
+		return nil, fmt.Errorf("--memtablerep=%s needs --prefix_size", c.memtablerep)
+	}
+	if _, ok := walModes[c.walWriteMode]; !ok {
+		return nil, fmt.Errorf("--wal_write_mode=%s: want auto, mapped or write", c.walWriteMode)
+	}
+	o := &flatrock.ColumnFamilyOptions{
+		MemTable:                       flatrock.MemTableOptions{Kind: rep.kind, BucketCount: int(c.hashBucketCount)},
+		WriteBufferSize:                c.writeBufferSize,
+		MaxWriteBufferNumber:           int(c.maxWriteBufferNumber),
+		MinWriteBufferNumberToMerge:    int(c.minWriteBufferNumberToMerge),
+		NumLevels:                      int(c.numLevels),
+		Level0FileNumCompactionTrigger: int(c.level0Compaction),
+		Level0SlowdownWritesTrigger:    int(c.level0Slow),
+		Level0StopWritesTrigger:        int(c.level0Stop),
+		TargetFileSizeBase:             c.targetFileSizeBase,
+		TargetFileSizeMultiplier:       int(c.targetFileSizeMultiplier),
+		MaxBytesForLevelBase:           int64(c.maxBytesForLevelBase),
+		MaxBytesForLevelMultiplier:     c.maxBytesForLevelMultiplier,
+		DisableAutoCompactions:         c.disableAutoCompactions,
+		BloomLocality:                  uint32(c.bloomLocality),
+	}
+	o.LevelCompactionDynamicLevelBytes = flatrock.Off
+	if c.dynamicLevelBytes {
+		o.LevelCompactionDynamicLevelBytes = flatrock.On
+	}
+	if c.prefixSize > 0 {
+		o.PrefixExtractor = flatrock.FixedPrefix(int(c.prefixSize))
+	}
+	if c.mergeOperator != "" {
+		op, err := flatrock.ParseMergeOperator(c.mergeOperator)
+		if err != nil {
+			return nil, fmt.Errorf("--merge_operator=%s: %w", c.mergeOperator, err)
+		}
+		o.MergeOperator = op
+	}
+	if !c.usePlainTable {
+		o.Table = flatrock.BlockBasedTableOptions{}
+		return o, nil
+	}
+	plain := flatrock.PlainTableOptions{UserKeyLen: uint32(c.keySize), Memory: memory}
+	switch {
+	case c.bloomBits == 0:
+		plain.BloomBitsPerKey = flatrock.NoBloom
+	case c.bloomBits > 0:
+		plain.BloomBitsPerKey = int(c.bloomBits)
+	}
+	if c.prefixSize == 0 {
+		plain.HashTableRatio = flatrock.TotalOrder
+	}
+	switch c.plainTableEncoding {
+	case "plain":
+	case "prefix":
+		plain.EncodingType = flatrock.PrefixEncoding
+	default:
+		return nil, fmt.Errorf("--plain_table_encoding=%s: want plain or prefix", c.plainTableEncoding)
+	}
+	o.Table = plain
+	return o, nil
+}
+
+// memoryChoice is how plain tables are kept in memory, and why.
+type memoryChoice struct {
+	policy     flatrock.PlainTableMemory
+	auto       bool
+	data, free int64 // bytes; free is -1 where the system does not tell
+}
+
+func (m memoryChoice) String() string {
+	s := m.policy.String()
+	switch {
+	case !m.auto:
+	case m.free < 0:
+		s += " (auto: free memory is not known here)"
+	case m.policy == flatrock.MemoryResident:
+		s += fmt.Sprintf(" (auto: %.1f MB of data fit in a quarter of %.1f MB of free memory)", mb(m.data), mb(m.free))
+	default:
+		s += fmt.Sprintf(" (auto: %.1f MB of data do not fit in a quarter of %.1f MB of free memory)", mb(m.data), mb(m.free))
+	}
+	return s
+}
+
+// chooseMemory decides --plain_table_memory=auto by the data that is there or that
+// the flags will write.
+func (b *bench) chooseMemory(existing bool) (memoryChoice, error) {
+	if b.c.plainTableMemory != "auto" {
+		policy, err := flatrock.ParsePlainTableMemory(b.c.plainTableMemory)
+		return memoryChoice{policy: policy}, err
+	}
+	m := memoryChoice{auto: true, free: freeMemory(), policy: flatrock.MemoryPopulate}
+	if existing {
+		entries, err := os.ReadDir(b.dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return m, err
+		}
+		for _, e := range entries {
+			if kind, _, ok := manifest.ParseName(e.Name()); ok && kind == manifest.KindTable {
+				if info, err := e.Info(); err == nil { // else it is gone already
+					m.data += info.Size()
+				}
+			}
+		}
+	} else {
+		const perRow = 20 // row header, index and bloom filter, rounded up
+		m.data = b.c.num * (b.c.keySize + b.c.valueSize + perRow)
+	}
+	if m.free >= 0 && m.data <= m.free/4 {
+		m.policy = flatrock.MemoryResident
+	}
+	return m, nil
+}
+
+// options are the database options that the flags describe.
+func (b *bench) options(existing bool) (*flatrock.Options, error) {
+	c := b.c
+	var err error
+	if b.memory, err = b.chooseMemory(existing); err != nil {
+		return nil, err
+	}
+	family, err := c.familyOptions(b.memory.policy)
+	if err != nil {
+		return nil, err
+	}
+	return &flatrock.Options{
+		ColumnFamily: family, CreateIfMissing: !existing, ReadOnly: c.readOnly,
+		WALDir: c.walDir, WALWriteMode: walModes[c.walWriteMode], MaxTotalWALSize: int64(c.maxTotalWALSize),
+		AvoidFlushDuringRecovery: c.avoidFlushDuringRecovery, BlockCacheSize: max(c.cacheSize, 1),
+	}, nil
+}
+
+// open opens the database; unless existing, what was there is removed first.
+func (b *bench) open(existing bool) error {
+	if !existing {
+		if err := destroy(b.dir, b.c.walDir); err != nil {
+			return err
+		}
+		for _, dir := range []string{b.dir, b.c.walDir} {
+			if dir != "" {
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	o, err := b.options(existing)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if b.db, err = flatrock.Open(b.dir, o); err != nil {
+		return err
+	}
+	opened := time.Since(start)
+	b.cf = b.db.DefaultColumnFamily()
+	if b.c.reportOpenTiming {
+		fmt.Fprintf(b.out, "OpenDb:     %v milliseconds\n", float64(opened.Microseconds())/1000)
+	}
+	if err := b.db.WaitLoaded(b.ctx); err != nil {
+		return err
+	}
+	if b.c.reportOpenTiming && b.c.usePlainTable {
+		fmt.Fprintf(b.out, "LoadDb:     %v milliseconds\n", float64(time.Since(start).Microseconds())/1000)
+	}
+	b.base, b.baseAt = b.db.Metrics(), time.Now()
+	b.keys = newKeyMaker(b.c)
+	if b.c.useExistingKeys {
+		return b.loadKeys()
+	}
+	return nil
+}
+
+// reopenEmpty starts over with an empty database.
+func (b *bench) reopenEmpty() error {
+	db := b.db
+	b.db = nil
+	if err := db.Close(); err != nil {
+		return err
+	}
+	return b.open(false)
+}
+
+// loadKeys reads all keys into memory, for --use_existing_keys.
+func (b *bench) loadKeys() error {
+	it, err := b.cf.NewIterator(&flatrock.ReadOptions{TotalOrderSeek: true})
+	if err != nil {
+		return err
+	}
+	all := new(existingKeys)
+	for key := range it.All() {
+		all.add(key)
+	}
+	if err := errors.Join(it.Err(), it.Close()); err != nil {
+		return err
+	}
+	if all.count() == 0 {
+		return fmt.Errorf("--use_existing_keys: the database in %s has no keys", b.dir)
+	}
+	b.keys.existing = all
+	b.c.num = all.count()
+	fmt.Fprintf(b.log, "%d existing keys are used\n", all.count())
+	return nil
+}
+
+// destroy removes the files of a database, and nothing else, from its directories.
+func destroy(dirs ...string) error {
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			kind, _, ok := manifest.ParseName(e.Name())
+			if !ok || kind == manifest.KindUnknown || e.IsDir() {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func mb(n int64) float64 { return float64(n) / (1 << 20) }

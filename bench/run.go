@@ -1,0 +1,420 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	flatrock "github.com/flatrock-db/flatrock"
+)
+
+// bench runs the benchmarks of one command line, over one database.
+type bench struct {
+	c       *config
+	ctx     context.Context // its end interrupts
+	out     io.Writer       // results
+	log     io.Writer       // header, warnings, progress
+	show    bool            // log is a terminal
+	dir     string
+	seed    uint64
+	memory  memoryChoice
+	db      *flatrock.DB
+	cf      *flatrock.ColumnFamily
+	keys    keyMaker
+	base    flatrock.Metrics // what stats subtracts
+	baseAt  time.Time
+	gc      gcShare
+	totals  [opKinds]histogram // of all benchmarks, for --statistics
+	threads int64              // number of threads ever started; seeds differ
+}
+
+// benchmark is an entry of the list of benchmarks. It has a body, which the threads
+// run and which gets a line in the output, or is a meta operation.
+type benchmark struct {
+	name, usage string
+	fresh       bool          // wants an empty database
+	adjust      func(*params) // changes what the flags say
+	body        func(*thread) error
+	meta        func(*bench) error
+}
+
+// benchmarks is the list of all benchmarks.
+func benchmarks() []benchmark {
+	one := func(p *params) { p.threads = 1 }
+	return []benchmark{
+		{name: "fillseq", usage: "write --num values in key order", fresh: true, body: fill(sequential)},
+		{name: "fillrandom", usage: "write --num values in random order", fresh: true, body: fill(random)},
+		{name: "filluniquerandom", usage: "write each of --num keys once, in random order, with one thread", fresh: true, body: fill(uniqueRandom), adjust: one},
+		{name: "fillsync", usage: "write values in random order over --num/1000 keys, each write synced", fresh: true, body: fill(random),
+			adjust: func(p *params) { p.num = max(p.num/1000, 1); p.sync = true }},
+		{name: "overwrite", usage: "write --num values in random order over what is there", body: fill(random)},
+		{name: "readrandom", usage: "read --reads random keys", body: readRandom},
+		{name: "readmissing", usage: "read --reads keys that do not exist", body: readRandom, adjust: func(p *params) { p.missing = true }},
+		{name: "readseq", usage: "read --reads keys in order", body: readSequential},
+		{name: "readreverse", usage: "read --reads keys in reverse order", body: readReverse},
+		{name: "multireadrandom", usage: "read random keys, --batch_size with each MultiGet", body: multiReadRandom},
+		{name: "readwhilewriting", usage: "readrandom, while one more thread overwrites random keys", body: readRandom, adjust: func(p *params) { p.writer = true }},
+		{name: "seekrandom", usage: "seek to random keys, each followed by --seek_nexts steps", body: seekRandom},
+		{name: "newiterator", usage: "make iterators", body: newIterators},
+		{name: "deleteseq", usage: "delete --deletes keys in order", body: deleteKeys(sequential)},
+		{name: "deleterandom", usage: "delete --deletes random keys", body: deleteKeys(random)},
+		{name: "compact", usage: "compact the whole database", body: compactBody},
+		{name: "compactall", usage: "compact the whole database, without a line in the output", meta: (*bench).compactAll},
+		{name: "compact0", usage: "compact if level 0 has files", meta: (*bench).compact0},
+		{name: "waitforcompaction", usage: "wait until no flush or compaction runs", meta: (*bench).waitForCompaction},
+		{name: "flush", usage: "flush the memtable", meta: (*bench).flush},
+		{name: "stats", usage: "print what the database did since it was opened or resetstats", meta: (*bench).printStats},
+		{name: "resetstats", usage: "begin to count anew", meta: (*bench).resetStats},
+		{name: "levelstats", usage: "print files and bytes of each level", meta: (*bench).printLevels},
+		{name: "memstats", usage: "print what memtables hold", meta: (*bench).printMemtables},
+		{name: "heap", usage: "ours: print the Go heap, the memory beside it, and the collector's share of CPU since the last heap", meta: (*bench).printHeap},
+	}
+}
+
+// request is one entry of --benchmarks.
+type request struct {
+	benchmark
+	warmups, runs int // runs is zero without [X…]
+}
+
+// parseBenchmarks reads the list of --benchmarks.
+func parseBenchmarks(list string) ([]request, error) {
+	all := benchmarks()
+	var out []request
+	for _, entry := range strings.Split(list, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		name, args, hasArgs := strings.Cut(entry, "[")
+		var r request
+		for _, b := range all {
+			if b.name == name {
+				r.benchmark = b
+			}
+		}
+		if r.name == "" {
+			names := make([]string, len(all))
+			for i, b := range all {
+				names[i] = b.name
+			}
+			if near := nearest(name, names); near != "" {
+				return nil, fmt.Errorf("unknown benchmark '%s'; did you mean %s?", name, near)
+			}
+			return nil, fmt.Errorf("unknown benchmark '%s'; --help lists them", name)
+		}
+		if hasArgs {
+			inner, ok := strings.CutSuffix(args, "]")
+			if !ok {
+				return nil, fmt.Errorf("benchmark %s: no closing bracket", entry)
+			}
+			for _, a := range strings.Split(inner, "-") {
+				if a == "" {
+					continue
+				}
+				n, err := strconv.ParseUint(a[1:], 10, 20)
+				switch {
+				case err == nil && a[0] == 'X':
+					r.runs = int(n)
+				case err == nil && a[0] == 'W':
+					r.warmups = int(n)
+				default:
+					return nil, fmt.Errorf("benchmark %s: %q: want X and a number of runs, or W and a number of warm-ups", entry, a)
+				}
+			}
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// params are what the flags say, as changed by a benchmark.
+type params struct {
+	name     string
+	num      int64
+	keySize  int
+	threads  int64
+	duration time.Duration
+	sync     bool
+	missing  bool // read keys that do not exist
+	writer   bool // one more thread writes
+}
+
+// thread is one of the goroutines that run a benchmark's body. What it needs in its
+// loop is its own: no locks, no allocation.
+type thread struct {
+	*bench
+	p         *params
+	id        int64
+	rng       *rand.Rand
+	stats     threadStats
+	maker     keyMaker
+	key       []byte
+	batch     flatrock.Batch
+	wo        *flatrock.WriteOptions
+	ro        *flatrock.ReadOptions
+	writePace *pacer
+	readPace  *pacer
+	halt      *atomic.Bool // set when all must end
+}
+
+// runAll runs the list of --benchmarks.
+func (b *bench) runAll() error {
+	requests, err := parseBenchmarks(b.c.benchmarks)
+	if err != nil {
+		return err
+	}
+	if err := b.open(b.c.useExistingDB); err != nil {
+		return err
+	}
+	defer func() {
+		if b.db != nil {
+			b.db.Close()
+		}
+	}()
+	b.printHeader()
+	for _, r := range requests {
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
+		if r.fresh {
+			if b.c.useExistingDB {
+				fmt.Fprintf(b.out, "%-12s : skipped (--use_existing_db is true)\n", r.name)
+				continue
+			}
+			if err := b.reopenEmpty(); err != nil {
+				return err
+			}
+		}
+		if r.meta != nil {
+			for range max(r.runs, 1) {
+				if err := r.meta(b); err != nil {
+					return fmt.Errorf("%s: %w", r.name, err)
+				}
+			}
+			continue
+		}
+		fmt.Fprintf(b.out, "DB path: [%s]\n", b.dir)
+		if err := b.repeat(r); err != nil {
+			return err
+		}
+	}
+	if b.c.statistics {
+		b.printStatistics()
+	}
+	b.printMemory()
+	db := b.db
+	b.db = nil
+	return db.Close()
+}
+
+// repeat runs a benchmark as often as its brackets say.
+func (b *bench) repeat(r request) error {
+	if r.warmups > 0 {
+		fmt.Fprintf(b.out, "Warming up benchmark by running %d times\n", r.warmups)
+	}
+	for range r.warmups {
+		if err := b.runOnce(r, nil); err != nil {
+			return err
+		}
+	}
+	if r.runs == 0 {
+		return b.runOnce(r, nil)
+	}
+	fmt.Fprintf(b.out, "Running benchmark for %d times\n", r.runs)
+	all := repeats{name: r.name}
+	for range r.runs {
+		if err := b.runOnce(r, &all); err != nil {
+			return err
+		}
+		all.printSoFar(b.out, b.c.confidenceIntervalOnly)
+	}
+	all.printFinal(b.out)
+	return nil
+}
+
+// runOnce runs a benchmark and prints its line.
+func (b *bench) runOnce(r request, into *repeats) error {
+	main, writer, err := b.measure(r.benchmark)
+	if err != nil {
+		return err
+	}
+	main.print(b.out)
+	if writer != nil {
+		writer.print(b.out)
+	}
+	if into != nil {
+		into.add(main)
+	}
+	return nil
+}
+
+// measure runs the threads of a benchmark. The second result is that of the thread
+// that writes beside the others, nil if there is none.
+func (b *bench) measure(bm benchmark) (main, writer *result, err error) {
+	p := &params{
+		name: bm.name, num: b.c.num, keySize: int(b.c.keySize), threads: b.c.threads,
+		duration: time.Duration(b.c.duration) * time.Second, sync: b.c.sync,
+	}
+	if bm.adjust != nil {
+		bm.adjust(p)
+	}
+	threads, err := b.runThreads(p, bm.body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", bm.name, err)
+	}
+	main = &result{name: bm.name}
+	for _, t := range threads {
+		if t.stats.excluded {
+			writer = &result{name: "bgwriter"}
+			writer.merge(&t.stats)
+		} else {
+			main.merge(&t.stats)
+		}
+	}
+	for _, r := range []*result{main, writer} {
+		if r != nil && r.hist != nil {
+			for k := range r.hist {
+				b.totals[k].merge(&r.hist[k])
+			}
+		}
+	}
+	if main.read > 0 {
+		main.message = fmt.Sprintf("(%d of %d found)", main.found, main.read)
+		if bm.name != "multireadrandom" {
+			main.message += "\n" // db_bench ends these lines twice
+		}
+	}
+	return main, writer, nil
+}
+
+// runThreads starts the threads of a benchmark together and waits for all of them.
+// The first error ends the others.
+func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, error) {
+	var halt atomic.Bool
+	halted := make(chan struct{})
+	stop := sync.OnceFunc(func() { halt.Store(true); close(halted) })
+	defer stop()
+	defer context.AfterFunc(b.ctx, stop)()
+
+	n := p.threads
+	if p.writer {
+		n++
+	}
+	writePace := newPacer(float64(b.c.writeRateLimit), halted)
+	readPace := newPacer(float64(b.c.readRateLimit), halted)
+	threads := make([]*thread, n)
+	for i := range threads {
+		threads[i] = b.newThread(p, int64(i), &halt)
+		threads[i].writePace, threads[i].readPace = writePace, readPace
+	}
+	var perReport func()
+	if b.c.statsPerInterval > 0 {
+		perReport = func() { b.writeStats(b.log) }
+	}
+	begin := make(chan struct{})
+	errs := make([]error, n)
+	var readers, all sync.WaitGroup
+	for i, t := range threads {
+		run, group := body, &readers
+		if p.writer && i == len(threads)-1 {
+			t.stats.excluded = true
+			t.writePace = b.writerPace(halted)
+			run, group = backgroundWriter, nil
+		}
+		if group != nil {
+			group.Add(1)
+		}
+		all.Go(func() {
+			if group != nil {
+				defer group.Done()
+			}
+			<-begin
+			t.stats.begin(b.c, b.log, perReport)
+			errs[i] = guardedRun(run, t)
+			t.stats.finish()
+			if errs[i] != nil {
+				stop()
+			}
+		})
+	}
+	close(begin)
+	endProgress := b.startProgress(p.name, threads)
+	readers.Wait()
+	if !b.c.finishAfterWrites {
+		stop()
+	}
+	all.Wait()
+	endProgress()
+	return threads, errors.Join(append(errs, b.ctx.Err())...)
+}
+
+// guardedRun turns a panic into an error, so that a temporary directory is removed
+// whatever happens.
+func guardedRun(body func(*thread) error, t *thread) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return body(t)
+}
+
+func (b *bench) newThread(p *params, id int64, halt *atomic.Bool) *thread {
+	t := &thread{bench: b, p: p, id: id, halt: halt, maker: b.keys}
+	t.stats.id = int(id)
+	t.rng = rand.New(rand.NewPCG(b.seed, uint64(b.threads)))
+	b.threads++
+	t.maker.keySize = p.keySize
+	if p.missing {
+		t.maker.keySize++ // a longer key than any that is there
+	}
+	t.key = t.maker.buffer()
+	t.wo = &flatrock.WriteOptions{Sync: p.sync, DisableWAL: b.c.disableWAL && !p.sync}
+	t.ro = b.readOptions()
+	return t
+}
+
+// count tells a loop when it has done enough operations or run long enough.
+type count struct {
+	ops, max, next, every int64
+	deadline              time.Time
+	halt                  *atomic.Bool
+}
+
+// count returns the end of a loop of max operations, or of --duration where the
+// benchmark obeys it.
+func (t *thread) count(timed bool, max int64) count {
+	c := count{max: max, every: t.c.opsBetweenDurationChecks, halt: t.halt}
+	if timed && t.p.duration > 0 {
+		c.deadline = time.Now().Add(t.p.duration)
+	}
+	c.next = 1
+	return c
+}
+
+// done is asked before n further operations.
+func (c *count) done(n int64) bool {
+	c.ops += n
+	return c.ops >= c.next && c.check()
+}
+
+func (c *count) check() bool {
+	if c.halt.Load() {
+		return true
+	}
+	c.next = c.ops + c.every
+	if !c.deadline.IsZero() {
+		return !time.Now().Before(c.deadline)
+	}
+	c.next = min(c.next, c.max+1)
+	return c.ops > c.max
+}
