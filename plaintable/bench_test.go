@@ -132,13 +132,10 @@ func benchStaged(b *testing.B, r *Reader) {
 				r.o.Extractor.Prepare(&looks[j])
 				r.StageBucket(&looks[j], &cursors[j])
 			}
-			again := false
-			for j := range cursors {
-				again = r.StageRow(&cursors[j]) || again
-			}
-			for j := range cursors {
-				if again {
-					r.StageRow(&cursors[j])
+			for again := true; again; {
+				again = false
+				for j := range cursors {
+					again = r.StageRow(&cursors[j]) || again
 				}
 			}
 			for j := range cursors {

@@ -206,10 +206,10 @@ type Cursor struct {
 }
 
 const (
-	stageBucket uint8 = iota
-	stageRecord
-	stageRows
-	stageNone
+	stageBucket uint8 = iota // the bucket comes next
+	stageRecord              // the rows of the sub-index record do
+	stageRows                // all is loaded
+	stageNone                // there is no such row
 )
 
 // StageBucket begins a lookup: it loads bloom filter and bucket, and waits for
@@ -233,7 +233,7 @@ func (r *Reader) StageBucket(look *keys.Lookup, c *Cursor) {
 
 // StageRow loads what comes after the bucket: the row, or the sub-index record.
 // After a record it returns true: call it once more, for the record's rows, when
-// the other lookups of the batch have had their turn.
+// the other lookups of the batch have had their turn. Finish may be called at any time.
 func (r *Reader) StageRow(c *Cursor) (again bool) {
 	v := c.v
 	switch c.stage {
@@ -258,8 +258,13 @@ func (r *Reader) StageRow(c *Cursor) (again bool) {
 				// The search begins in the middle.
 				offsets = offsets[len(offsets)/8*4:][:4]
 			}
-			for ; len(offsets) >= 4; offsets = offsets[4:] {
-				c.touched += touchRow(v.rows, rowIndex(offsets).at(0))
+			if len(offsets) > 8 {
+				// Bisected first: only the keys are needed of most rows.
+				c.touched += uint64(touchRows(v.rows, offsets))
+			} else {
+				for ; len(offsets) >= 4; offsets = offsets[4:] {
+					c.touched += touchRow(v.rows, rowIndex(offsets).at(0))
+				}
 			}
 		}
 		c.stage = stageRows

@@ -88,9 +88,9 @@ func (v *view) rowAt(off int, st *run, r *row) damage {
 	return d
 }
 
-// touchRecords is the largest record whose rows are all loaded before the first
-// is looked at.
-const touchRecords = 8
+// touchRecords is how many rows a bisection loads together once so few are left:
+// their cache misses overlap, where its own steps would wait for one after the other.
+const touchRecords = 16
 
 // locate finds where a scan for (userKey, trailer) in a bucket begins: at the
 // last indexed row before it, or at the first after it. checked tells that the
@@ -105,15 +105,17 @@ func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, bucket uint
 		return 0, false, false, v.index.recordError(v.file, p)
 	}
 	n := len(offsets) / 4
-	if n <= touchRecords {
-		touchRows(v.rows, offsets)
-	}
 	at := rowIndex(offsets)
+	touched := false
 	var st run
 	var r row
 	low, high := 0, n
 	var lowKey []byte
 	for high-low > 1 {
+		if !touched && high-low <= touchRecords {
+			touchRows(v.rows, offsets[4*low:4*high])
+			touched = true
+		}
 		mid := int(uint(low+high) / 2)
 		if d := v.rowAt(at.at(mid), &st, &r); d != intact {
 			return 0, false, false, v.damaged(at.at(mid), d)
@@ -138,6 +140,9 @@ func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, bucket uint
 		lowKey = r.key
 	}
 	if v.hasPrefix(lowKey, userKey[:prefixLen]) {
+		if low+1 < n {
+			touchSpan(v.rows, at.at(low), at.at(low+1))
+		}
 		return at.at(low), true, true, nil
 	}
 	if low+1 < n {
@@ -156,6 +161,23 @@ func touchRows(rows, offsets []byte) (sum byte) {
 		if off := rowIndex(offsets).at(0); uint(off) < uint(len(rows)) {
 			sum += rows[off]
 		}
+	}
+	return sum
+}
+
+// maxTouchSpan is the longest stretch of rows, in bytes, that is loaded before it is scanned.
+const maxTouchSpan = 4 << 10
+
+// touchSpan loads the cache lines of the rows between two index records, if they
+// are close: a scan learns where the next row is only from the row before it.
+//
+//go:noinline
+func touchSpan(rows []byte, off, end int) (sum byte) {
+	if end > len(rows) || uint(end-off) > maxTouchSpan {
+		return 0
+	}
+	for ; off < end; off += blockAlign {
+		sum += rows[off]
 	}
 	return sum
 }
