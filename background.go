@@ -191,6 +191,9 @@ func (db *DB) releaseAll() error {
 	db.mu.Lock()
 	errs = append(errs, db.background)
 	db.mu.Unlock()
+	if db.cache != nil {
+		db.cache.Close()
+	}
 	if db.lock != nil {
 		errs = append(errs, db.lock.Close())
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -26,6 +27,7 @@ type DB struct {
 	dbID      string
 	sessionID string
 	hostID    string
+	cache     *blockcache.Cache // shared by the block-based families
 	defaultCF *ColumnFamily
 	opening   bool            // true until Open returns
 	lifetime  context.Context // ends when Close begins

@@ -205,7 +205,7 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 	}
 	job.NewOutput = func() (compaction.Output, error) {
 		number := db.manifest.NewFileNumber()
-		w, err := cf.newTableWriter(number, level, db.identity(cf, number, now))
+		w, err := cf.newTableWriter(number, level, job.Bottommost, db.identity(cf, number, now))
 		out := compaction.Output{Number: number, Writer: w}
 		if id, ok := manifest.UniqueID(db.dbID, db.sessionID, number); ok {
 			out.UniqueID = id[:]

@@ -42,7 +42,7 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 		Threshold:       m.Threshold,
 		Reserve:         memtableReserve(cf.opts.WriteBufferSize, room),
 		Arena: mmapfs.ArenaOptions{
-			Name:      "memtable",
+			Name: "memtable",
 			// A small memtable would clear a huge page for a few kilobytes.
 			HugePages: cf.opts.WriteBufferSize >= 8<<20,
 			Placement: cf.db.opts.Placement,

@@ -393,6 +393,18 @@ type ColumnFamilyOptions struct {
 	// RocksDB: disable_auto_compactions.
 	DisableAutoCompactions bool
 
+	// Compression is the compression of block-based tables. Zero means LZ4, as in RocksDB since
+	// 11.5; plain tables are never compressed. RocksDB: compression.
+	Compression Compression
+	// CompressionPerLevel, if not empty, overrides Compression by level; the last
+	// element serves the deeper levels. RocksDB: compression_per_level.
+	CompressionPerLevel []Compression
+	// BottommostCompression overrides both for the deepest level that holds data.
+	// Zero means not to. RocksDB: bottommost_compression.
+	BottommostCompression Compression
+	// CompressionOptions tunes the compression. RocksDB: compression_opts.
+	CompressionOptions CompressionOptions
+
 	// BloomLocality is 0 for a bloom filter over the whole file, and more for one
 	// whose probes of a key share a cache line. Plain tables only. RocksDB: bloom_locality.
 	BloomLocality uint32
@@ -525,9 +537,3 @@ type CompactRangeOptions struct {
 	// them. RocksDB: bottommost_level_compaction=kForce.
 	Force bool
 }
-
-// BlockBasedTableOptions x
-type BlockBasedTableOptions struct{}
-
-func (BlockBasedTableOptions) tableFactoryName() string            { return "BlockBasedTable" }
-func (BlockBasedTableOptions) validate(*ColumnFamilyOptions) error { return nil }

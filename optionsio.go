@@ -223,7 +223,16 @@ func (db *DB) readFamily(f *optionsfile.File, name string) (*ColumnFamilyOptions
 		}
 		o.Table = plainOptions(po)
 	case "BlockBasedTable", "BlockBasedTableFactory":
-		o.Table = BlockBasedTableOptions{}
+		var bo BlockBasedTableOptions
+		if t := f.Table(name); t != nil {
+			if err := readSettings(t, blockSettings, &bo); err != nil {
+				return nil, err
+			}
+		}
+		if err := readSettings(s, compressionSettings, o); err != nil {
+			return nil, err
+		}
+		o.Table = bo
 	default:
 		return nil, fmt.Errorf("%w: table_factory %q: want PlainTable or BlockBasedTable", ErrNotSupported, factory)
 	}
@@ -370,10 +379,17 @@ func (cf *ColumnFamily) writeOptions(f *optionsfile.File) {
 	s.Set("memtable_factory", o.MemTable.text())
 	s.Set("table_factory", o.Table.tableFactoryName())
 	writeSettings(s, familySettings, o)
+	s.Set("compression", "kNoCompression")
 	t := f.Add(optionsfile.TitleTable+o.Table.tableFactoryName(), cf.name)
 	switch to := o.Table.(type) {
 	case PlainTableOptions:
 		po := to.format()
 		writeSettings(t, plainSettings, &po)
+		if po.HashTableRatio != 0 {
+			// RocksDB's iterators skip this many versions of a key, then seek; and a seek
+			// in total order is an error in its plain tables with a hash index. Without
+			// this its scans (ldb scan among them) end there.
+			s.Set("max_sequential_skip_in_iterations", "18446744073709551615")
+		}
 	}
 }

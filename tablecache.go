@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/flatrock-db/flatrock/blocktable"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/rangedel"
@@ -23,6 +24,7 @@ type tableHandle struct {
 	// Exactly one is set. The formats are called directly, not through
 	// table.Reader: what passes through an interface would escape to the heap.
 	plain *plaintable.Reader
+	block *blocktable.Reader
 
 	tombs *rangedel.List // nil when the file has no range tombstones
 
@@ -38,7 +40,11 @@ type tableHandle struct {
 // get finds the newest entry that look may see. A key that a range tombstone of
 // the file covers is reported as an entry of kind RangeDelete.
 func (h *tableHandle) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
-	value, trailer, ok, err = h.plain.Get(look, pin)
+	if h.plain != nil {
+		value, trailer, ok, err = h.plain.Get(look, pin)
+	} else {
+		value, trailer, ok, err = h.block.Get(look, pin)
+	}
 	if h.tombs != nil && err == nil {
 		cover := h.tombs.Cover(look.UserKey, look.Seq)
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
@@ -51,7 +57,10 @@ func (h *tableHandle) get(look *keys.Lookup, pin *table.Pin) (value []byte, trai
 
 // reader is the handle's table behind the common interface.
 func (h *tableHandle) reader() table.Reader {
-	return h.plain
+	if h.plain != nil {
+		return h.plain
+	}
+	return h.block
 }
 
 func (h *tableHandle) close() error { return h.reader().Close() }
@@ -115,9 +124,8 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.M
 			Verify:        verify,
 			FileSize:      int64(meta.Size),
 		})
-	default:
-		f.Close()
-		err = ErrNotSupported
+	case BlockBasedTableOptions:
+		h.block, err = blocktable.Open(f, o.readerOptions(cf, meta))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("column family %q: %w", cf.name, err)
@@ -129,7 +137,7 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.M
 }
 
 // newTableWriter begins the file of that number for a level.
-func (cf *ColumnFamily) newTableWriter(number uint64, level int, id table.Identity) (table.Writer, error) {
+func (cf *ColumnFamily) newTableWriter(number uint64, level int, bottommost bool, id table.Identity) (table.Writer, error) {
 	f, err := cf.db.fs.Create(manifest.TableName(cf.db.dir, number))
 	if err != nil {
 		return nil, err
@@ -145,8 +153,10 @@ func (cf *ColumnFamily) newTableWriter(number uint64, level int, id table.Identi
 			Identity:       id,
 			ChunkChecksums: o.ChunkChecksums.or(true),
 		})
-	default:
-		err = ErrNotSupported
+	case BlockBasedTableOptions:
+		wo := o.writerOptions(cf.opts, level, bottommost, id)
+		wo.Order = cf.order
+		w, err = blocktable.NewWriter(f, wo)
 	}
 	if err != nil {
 		f.Close()
