@@ -118,14 +118,25 @@ func (b *Builder) Restarts() int { return len(b.restarts) }
 func (b *Builder) EstimatedSize() int { return len(b.buf) + 4*len(b.restarts) + 4 }
 
 // EstimatedSizeAfter is RocksDB's estimate of EstimatedSize once an entry with
-// these sizes has been added.
-func (b *Builder) EstimatedSizeAfter(keyLen, valueLen int) int {
-	n := b.EstimatedSize() + keyLen + valueLen
+// these sizes has been added, which decides where blocks end. delta says that
+// the block is an index block with delta encoded values.
+func (b *Builder) EstimatedSizeAfter(keyLen, valueLen int, delta bool) int {
+	whole := !delta || b.counter >= b.interval
+	n := b.EstimatedSize() + keyLen
+	if whole {
+		n += valueLen
+	} else {
+		n += valueLen / 2
+	}
 	if b.counter >= b.interval {
 		n += 4
 	}
 	n += 4 // RocksDB counts a varint for the shared length as four bytes
-	return n + coding.UvarintLen(uint64(keyLen)) + coding.UvarintLen(uint64(valueLen))
+	n += coding.UvarintLen(uint64(keyLen))
+	if whole {
+		n += coding.UvarintLen(uint64(valueLen))
+	}
+	return n
 }
 
 // LastKey is the key added last, borrowed until the next Add or Reset.
