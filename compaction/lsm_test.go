@@ -35,7 +35,7 @@ type tree struct {
 }
 
 func TestATreeUnderItsPickersReadsLikeASortedMap(t *testing.T) {
-	rounds := uint64(250)
+	rounds := uint64(120)
 	if testing.Short() {
 		rounds = 30
 	}

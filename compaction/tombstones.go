@@ -3,6 +3,7 @@ package compaction
 import (
 	"slices"
 
+	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/rangedel"
 )
 
@@ -18,8 +19,8 @@ type span struct {
 func keptTombstones(job *Job, list *rangedel.List) []span {
 	var kept []span
 	for i := range list.Len() {
-		f := list.At(i)
-		s := span{start: f.Start, end: f.End}
+		var s span
+		s.start, s.end = list.Span(i)
 		if job.Lower != nil && job.Order.Compare(s.start, job.Lower) < 0 {
 			s.start = job.Lower
 		}
@@ -29,7 +30,7 @@ func keptTombstones(job *Job, list *rangedel.List) []span {
 		if job.Order.Compare(s.start, s.end) >= 0 {
 			continue
 		}
-		if s.seqs = keptSeqs(job, s, f.Seqs); len(s.seqs) == 0 {
+		if s.seqs = keptSeqs(job, s, list, i); len(s.seqs) == 0 {
 			continue
 		}
 		if n := len(kept) - 1; n >= 0 && job.Order.Compare(kept[n].end, s.start) == 0 && slices.Equal(kept[n].seqs, s.seqs) {
@@ -41,18 +42,21 @@ func keptTombstones(job *Job, list *rangedel.List) []span {
 	return kept
 }
 
-func keptSeqs(job *Job, s span, seqs []uint64) []uint64 {
+// keptSeqs asks for the newest tombstone over the span in each stripe, newest
+// stripe first.
+func keptSeqs(job *Job, s span, list *rangedel.List, i int) []uint64 {
 	var kept []uint64
-	stripe, last := len(job.Snapshots), -1
-	for _, seq := range seqs {
-		if stripe = stripeOf(job.Snapshots, stripe, seq); stripe == last {
-			continue
-		}
-		last = stripe
-		if stripe == 0 && (job.Bottommost || job.Beyond != nil && job.Beyond.LacksRange(s.start, s.end)) {
+	stripe := len(job.Snapshots)
+	for seq := list.Newest(i, keys.MaxSeq); seq > 0; {
+		stripe = stripeOf(job.Snapshots, stripe, seq)
+		if stripe == 0 {
+			if !job.Bottommost && (job.Beyond == nil || !job.Beyond.LacksRange(s.start, s.end)) {
+				kept = append(kept, seq)
+			}
 			break
 		}
 		kept = append(kept, seq)
+		seq = list.Newest(i, job.Snapshots[stripe-1])
 	}
 	return kept
 }

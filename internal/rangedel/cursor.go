@@ -6,15 +6,15 @@ package rangedel
 // for concurrent use.
 type Cursor struct {
 	list *List
-	// [lo, hi) is the span that the last search found: a fragment, or a gap if
-	// frag is nil. A nil bound is open.
+	// [lo, hi) is the span that the last search found: fragment frag, or a gap if
+	// that is -1. A nil bound is open.
 	lo, hi []byte
-	frag   *Fragment
+	frag   int
 	known  bool
 }
 
 // Reset puts c over l, which may be nil.
-func (c *Cursor) Reset(l *List) { *c = Cursor{list: l} }
+func (c *Cursor) Reset(l *List) { *c = Cursor{list: l, frag: -1} }
 
 // Empty reports whether there is nothing that could cover a key.
 func (c *Cursor) Empty() bool { return c.list == nil }
@@ -27,17 +27,17 @@ func (c *Cursor) Cover(userKey []byte, seq uint64) uint64 {
 	if !c.known || !c.holds(userKey) {
 		c.search(userKey)
 	}
-	if c.frag == nil {
+	if c.frag < 0 {
 		return 0
 	}
-	return c.frag.Newest(seq)
+	return c.list.Newest(c.frag, seq)
 }
 
 // Span returns the bounds of the fragment that the last Cover answered from;
 // ok is false if it answered from a gap. An end of nil stands for an inclusive
 // end, past which the caller cannot seek by key alone.
 func (c *Cursor) Span() (start, end []byte, ok bool) {
-	if c.frag == nil {
+	if c.list == nil || c.frag < 0 {
 		return nil, nil, false
 	}
 	return c.lo, c.hi, true
@@ -64,8 +64,8 @@ func (c *Cursor) search(userKey []byte) {
 	i := l.seek(userKey)
 	c.known = true
 	if i >= 0 {
-		c.frag = &l.frags[i]
-		c.lo, c.hi = c.frag.Start, c.frag.End
+		c.frag = i
+		c.lo, c.hi = l.frags[i].start, l.frags[i].end
 		// What lies past an inclusive end is no fragment: remember nothing.
 		if l.EndInclusive(i) {
 			c.hi, c.known = nil, false
@@ -73,14 +73,14 @@ func (c *Cursor) search(userKey []byte) {
 		return
 	}
 	i = -1 - i
-	c.frag, c.lo, c.hi = nil, nil, nil
+	c.frag, c.lo, c.hi = -1, nil, nil
 	if i > 0 {
-		c.lo = l.frags[i-1].End
+		c.lo = l.frags[i-1].end
 		if l.EndInclusive(i - 1) {
 			c.known = false
 		}
 	}
 	if i < len(l.frags) {
-		c.hi = l.frags[i].Start
+		c.hi = l.frags[i].start
 	}
 }

@@ -1,6 +1,7 @@
 package rangedel
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,7 +31,7 @@ type Mutable struct {
 
 // part is a list beside the tombstones that it was made from, for merging.
 type part struct {
-	tombstones []table.Tombstone // sorted by start
+	tombstones []table.Tombstone
 	list       *List
 }
 
@@ -54,9 +55,9 @@ func (m *Mutable) Add(start, end []byte, seq uint64) {
 	keep := len(m.parts)
 	for keep > 0 && 2*len(added) >= len(m.parts[keep-1].tombstones) {
 		keep--
-		added = mergeSorted(m.order, m.parts[keep].tombstones, added)
+		added = append(slices.Clip(m.parts[keep].tombstones), added...)
 	}
-	m.parts = append(m.parts[:keep], part{added, fromSorted(m.order, added)})
+	m.parts = append(m.parts[:keep], part{added, New(m.order, added)})
 
 	lists := make([]*List, len(m.parts))
 	for i, p := range m.parts {
@@ -65,19 +66,6 @@ func (m *Mutable) Add(start, end []byte, seq uint64) {
 	m.keyLen.Add(int64(len(both)))
 	m.lists.Store(&lists)
 	m.count.Add(1)
-}
-
-// mergeSorted merges two slices of tombstones sorted by start into a new one.
-func mergeSorted(order keys.Order, a, b []table.Tombstone) []table.Tombstone {
-	out := make([]table.Tombstone, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if order.Compare(a[0].Start, b[0].Start) <= 0 {
-			out, a = append(out, a[0]), a[1:]
-		} else {
-			out, b = append(out, b[0]), b[1:]
-		}
-	}
-	return append(append(out, a...), b...)
 }
 
 // Count is the number of tombstones added. Zero lets a reader skip everything else.
@@ -111,8 +99,8 @@ func (m *Mutable) AppendLists(dst []*List) []*List {
 	return dst
 }
 
-// Tombstones returns all tombstones added so far, in no particular order; the
-// keys are shared. A flush reads them when no writer is left.
+// Tombstones returns all tombstones added so far, oldest first; the keys are
+// shared. A flush reads them when no writer is left.
 func (m *Mutable) Tombstones() []table.Tombstone {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,9 +11,15 @@
 // A binary search over the fragments then answers for a key, and a walk over
 // them gives the spans in order. A tombstone covers the entries of its range
 // whose sequence numbers are below its own.
+//
+// Where many tombstones overlap, the fragments' sequence numbers together would
+// be quadratic in the tombstones. A list then keeps each tombstone at the nodes of
+// a binary tree over the fragments that its range is made of, log2(n) of them at
+// most twice over, and an answer looks at the log2(n) nodes above a fragment.
 package rangedel
 
 import (
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -21,51 +27,32 @@ import (
 	"github.com/flatrock-db/flatrock/internal/table"
 )
 
-// Fragment is a span of user keys [Start, End) and the sequence numbers of the
-// tombstones that cover it, in descending order without duplicates. Its slices
-// belong to the List.
-type Fragment struct {
-	Start, End []byte
-	Seqs       []uint64
-}
-
-// Newest returns the greatest sequence number of f that is at most seq, 0 if
-// there is none.
-func (f *Fragment) Newest(seq uint64) uint64 {
-	seqs := f.Seqs
-	if len(seqs) == 0 {
-		return 0
-	}
-	if seqs[0] <= seq { // nearly every read is newer than every tombstone
-		return seqs[0]
-	}
-	i := sort.Search(len(seqs), func(i int) bool { return seqs[i] <= seq })
-	if i == len(seqs) {
-		return 0
-	}
-	return seqs[i]
-}
-
 // List is an immutable set of fragments in key order. A nil *List is empty.
 // Safe for concurrent use.
 //
 // Invariants:
 //
-//	R1 Each fragment has Start < End, or Start == End if it is the last one of
+//	R1 Each fragment has start < end, or start == end if it is the last one of
 //	   a list clipped at an inclusive bound, and at least one sequence number.
 //	R2 A fragment ends at or before the start of the next.
 type List struct {
 	order keys.Order
-	frags []Fragment
+	frags []fragment
 	count int // tombstones that the list was made from
-	// lastInclusive makes the last fragment include its End: the list was clipped
+	// lastInclusive makes the last fragment include its end: the list was clipped
 	// at a file's largest key, which belongs to the file.
 	lastInclusive bool
+	first         int // index in seqs of frags[0]: more than 0 in a clipped list
+	seqs          seqSets
 }
+
+// fragment is a span of user keys [start, end).
+type fragment struct{ start, end []byte }
 
 // New cuts tombstones into fragments. Empty tombstones (Start >= End) are
 // dropped. The keys are borrowed for as long as the List is in use; the slices of
-// tombstones are not. It returns nil when nothing is left.
+// tombstones are not. It returns nil when nothing is left. Time and memory are
+// within O(n log n), however the tombstones overlap.
 func New(order keys.Order, tombstones ...[]table.Tombstone) *List {
 	n := 0
 	for _, ts := range tombstones {
@@ -85,70 +72,163 @@ func New(order keys.Order, tombstones ...[]table.Tombstone) *List {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b table.Tombstone) int { return order.Compare(a.Start, b.Start) })
-	return fromSorted(order, all)
+	l := &List{order: order, count: len(all)}
+	l.cut(all)
+	return l
 }
 
-// fromSorted is New for one or more tombstones, none empty, sorted by start.
-func fromSorted(order keys.Order, sorted []table.Tombstone) *List {
-	return &List{order: order, count: len(sorted), frags: fragment(order, sorted)}
+// bound is the start or end of a tombstone.
+type bound struct {
+	key   []byte
+	index int // of the tombstone
+	end   bool
 }
 
-// fragment sweeps over tombstones sorted by start. The active ones are those
-// that start at or before the sweep and end after it, sorted by end.
-func fragment(order keys.Order, sorted []table.Tombstone) []Fragment {
-	frags := make([]Fragment, 0, len(sorted))
-	var active []table.Tombstone
-	var slab []uint64 // room for the sequence numbers of many fragments
-	emit := func(start, end []byte) {
-		if len(slab) < len(active) {
-			slab = make([]uint64, max(len(active), min(len(sorted), 1024)))
-		}
-		seqs := slab[:len(active):len(active)]
-		slab = slab[len(active):]
-		for i, t := range active {
-			seqs[i] = t.Seq
-		}
-		if len(seqs) > 1 {
-			slices.Sort(seqs)
-			seqs = slices.Compact(seqs)
-			slices.Reverse(seqs)
-		}
-		frags = append(frags, Fragment{Start: start, End: end, Seqs: seqs})
+// cut makes the fragments of tombstones, none of them empty.
+func (l *List) cut(all []table.Tombstone) {
+	bounds := make([]bound, 0, 2*len(all))
+	for i, t := range all {
+		bounds = append(bounds, bound{t.Start, i, false}, bound{t.End, i, true})
 	}
-	// advance closes fragments from start until limit, nil for no limit, as
-	// active tombstones end.
-	advance := func(start, limit []byte) {
-		for len(active) > 0 {
-			end := active[0].End
-			if limit != nil && order.Compare(end, limit) > 0 {
-				end = limit
-			}
-			if order.Compare(start, end) < 0 {
-				emit(start, end)
-			}
-			start = end
-			n := 0
-			for n < len(active) && order.Compare(active[n].End, end) <= 0 {
-				n++
-			}
-			active = slices.Delete(active, 0, n)
-			if limit != nil && order.Compare(end, limit) == 0 {
-				return
-			}
+	slices.SortFunc(bounds, func(a, b bound) int { return l.order.Compare(a.key, b.key) })
+
+	// A sweep over the bounds: between two different ones lies a fragment if any
+	// tombstone is open there. So a tombstone's fragments are neighbours.
+	spans := make([]seqSpan, len(all))
+	l.frags = make([]fragment, 0, len(bounds)-1)
+	open, total := 0, 0
+	for i, b := range bounds {
+		if i > 0 && open > 0 && l.order.Compare(bounds[i-1].key, b.key) < 0 {
+			l.frags = append(l.frags, fragment{bounds[i-1].key, b.key})
+			total += open
+		}
+		if b.end {
+			spans[b.index].hi = len(l.frags)
+			open--
+		} else {
+			spans[b.index] = seqSpan{lo: len(l.frags), seq: all[b.index].Seq}
+			open++
 		}
 	}
-	var at []byte
-	for _, t := range sorted {
-		if len(active) > 0 && order.Compare(at, t.Start) < 0 {
-			advance(at, t.Start)
-		}
-		at = t.Start
-		i := sort.Search(len(active), func(i int) bool { return order.Compare(active[i].End, t.End) > 0 })
-		active = slices.Insert(active, i, t)
+	l.seqs = newSeqSets(len(l.frags), total, spans)
+}
+
+// seqSpan is a sequence number that belongs to fragments [lo, hi).
+type seqSpan struct {
+	lo, hi int
+	seq    uint64
+}
+
+// seqSets holds a set of sequence numbers for each fragment, in descending order
+// without duplicates, all in one slice: set i is seqs[offsets[i]:offsets[i+1]].
+// With leaves not zero, the sets are those of a binary tree's nodes instead: node
+// 1 is the root, 2p and 2p+1 are below p, and node leaves+i is fragment i; a
+// fragment has what its node and the nodes above it have.
+type seqSets struct {
+	seqs    []uint64
+	offsets []int
+	leaves  int
+}
+
+// flatLimit is how many sequence numbers a tombstone may take on average in the
+// flat form.
+const flatLimit = 4
+
+func newSeqSets(fragments, total int, spans []seqSpan) seqSets {
+	var s seqSets
+	sets := fragments
+	if total > flatLimit*len(spans)+64 {
+		s.leaves = 1 << bits.Len(uint(fragments-1))
+		sets = s.leaves + fragments
 	}
-	advance(at, nil)
-	return frags
+	s.offsets = make([]int, sets+1)
+	n := 0
+	for _, sp := range spans {
+		s.each(sp, func(set int) {
+			s.offsets[set]++
+			n++
+		})
+	}
+	// Turn counts into ends, and fill each set from its end.
+	end := 0
+	for i, c := range s.offsets {
+		end += c
+		s.offsets[i] = end
+	}
+	s.seqs = make([]uint64, n)
+	for _, sp := range spans {
+		s.each(sp, func(set int) {
+			s.offsets[set]--
+			s.seqs[s.offsets[set]] = sp.seq
+		})
+	}
+	s.tidy()
+	return s
+}
+
+// each calls f for the sets that hold sp's sequence number.
+func (s *seqSets) each(sp seqSpan, f func(set int)) {
+	if s.leaves == 0 {
+		for i := sp.lo; i < sp.hi; i++ {
+			f(i)
+		}
+		return
+	}
+	for lo, hi := sp.lo+s.leaves, sp.hi+s.leaves; lo < hi; lo, hi = lo>>1, hi>>1 {
+		if lo&1 == 1 {
+			f(lo)
+			lo++
+		}
+		if hi&1 == 1 {
+			hi--
+			f(hi)
+		}
+	}
+}
+
+// tidy sorts each set in descending order and drops duplicates.
+func (s *seqSets) tidy() {
+	to := 0
+	for i := range len(s.offsets) - 1 {
+		set := s.seqs[s.offsets[i]:s.offsets[i+1]]
+		if len(set) > 1 {
+			slices.Sort(set)
+			set = slices.Compact(set)
+			slices.Reverse(set)
+		}
+		s.offsets[i] = to
+		to += copy(s.seqs[to:], set)
+	}
+	s.offsets[len(s.offsets)-1] = to
+	s.seqs = s.seqs[:to]
+}
+
+func (s *seqSets) set(i int) []uint64 { return s.seqs[s.offsets[i]:s.offsets[i+1]] }
+
+// newest returns the greatest sequence number of fragment i that is at most seq.
+func (s *seqSets) newest(i int, seq uint64) uint64 {
+	if s.leaves == 0 {
+		return newestOf(s.set(i), seq)
+	}
+	var newest uint64
+	for p := i + s.leaves; p > 0; p >>= 1 {
+		newest = max(newest, newestOf(s.set(p), seq))
+	}
+	return newest
+}
+
+func newestOf(seqs []uint64, seq uint64) uint64 {
+	if len(seqs) == 0 {
+		return 0
+	}
+	if seqs[0] <= seq { // nearly every read is newer than every tombstone
+		return seqs[0]
+	}
+	i := sort.Search(len(seqs), func(i int) bool { return seqs[i] <= seq })
+	if i == len(seqs) {
+		return 0
+	}
+	return seqs[i]
 }
 
 // Len is the number of fragments.
@@ -167,10 +247,15 @@ func (l *List) Count() int {
 	return l.count
 }
 
-// At returns fragment i, in key order.
-func (l *List) At(i int) Fragment { return l.frags[i] }
+// Span returns the bounds of fragment i, in key order. They belong to the List.
+func (l *List) Span(i int) (start, end []byte) { return l.frags[i].start, l.frags[i].end }
 
-// EndInclusive reports whether fragment i includes its End, which only the last
+// Newest returns the greatest sequence number that is at most seq of a tombstone
+// over fragment i, 0 if there is none. Asked again with one less than each answer,
+// it lists them all.
+func (l *List) Newest(i int, seq uint64) uint64 { return l.seqs.newest(l.first+i, seq) }
+
+// EndInclusive reports whether fragment i includes its end, which only the last
 // fragment of a clipped list can.
 func (l *List) EndInclusive(i int) bool { return l.lastInclusive && i == len(l.frags)-1 }
 
@@ -183,7 +268,7 @@ func (l *List) Cover(userKey []byte, seq uint64) uint64 {
 	if i < 0 {
 		return 0
 	}
-	return l.frags[i].Newest(seq)
+	return l.Newest(i, seq)
 }
 
 // seek returns the index of the fragment that covers userKey, or -1-i with i the
@@ -195,7 +280,7 @@ func (l *List) seek(userKey []byte) int {
 	lo, hi := 0, len(l.frags)
 	for lo < hi { // first fragment that starts after userKey
 		mid := int(uint(lo+hi) >> 1)
-		if l.order.Compare(l.frags[mid].Start, userKey) <= 0 {
+		if l.order.Compare(l.frags[mid].start, userKey) <= 0 {
 			lo = mid + 1
 		} else {
 			hi = mid
@@ -209,7 +294,7 @@ func (l *List) seek(userKey []byte) int {
 
 // covers reports whether fragment i, which starts at or before userKey, reaches it.
 func (l *List) covers(i int, userKey []byte) bool {
-	c := l.order.Compare(userKey, l.frags[i].End)
+	c := l.order.Compare(userKey, l.frags[i].end)
 	return c < 0 || c == 0 && l.EndInclusive(i)
 }
 
@@ -226,23 +311,24 @@ func (l *List) Clip(smallest, largest []byte, exclusive bool) *List {
 		return nil
 	}
 	first, last := &l.frags[0], &l.frags[len(l.frags)-1]
-	if l.order.Compare(first.Start, smallest) >= 0 && l.order.Compare(last.End, largest) <= 0 {
+	if l.order.Compare(first.start, smallest) >= 0 && l.order.Compare(last.end, largest) <= 0 {
 		return l
 	}
-	out := &List{order: l.order, count: l.count}
+	out := &List{order: l.order, count: l.count, seqs: l.seqs, first: l.first}
 	for i, f := range l.frags {
-		if l.order.Compare(f.End, smallest) <= 0 && !l.EndInclusive(i) {
+		if l.order.Compare(f.end, smallest) <= 0 && !l.EndInclusive(i) {
+			out.first++
 			continue
 		}
-		c := l.order.Compare(f.Start, largest)
+		c := l.order.Compare(f.start, largest)
 		if c > 0 || c == 0 && exclusive {
 			break
 		}
-		if l.order.Compare(f.Start, smallest) < 0 {
-			f.Start = smallest
+		if l.order.Compare(f.start, smallest) < 0 {
+			f.start = smallest
 		}
-		if c := l.order.Compare(f.End, largest); c > 0 {
-			f.End = largest
+		if c := l.order.Compare(f.end, largest); c > 0 {
+			f.end = largest
 			out.lastInclusive = !exclusive
 		} else if l.EndInclusive(i) {
 			out.lastInclusive = c < 0 || !exclusive
@@ -255,48 +341,19 @@ func (l *List) Clip(smallest, largest []byte, exclusive bool) *List {
 	return out
 }
 
-// Join returns one list for lists whose ranges do not overlap, given in key
-// order: the clipped lists of a level's files. Nil lists are skipped. A
-// fragment's inclusive end survives only if nothing follows it; before others it
-// becomes an end just past the key, or for orders that have no such key, a
-// fragment of its own would be needed, so Join then reports ok false and the
-// caller keeps the lists apart.
-func Join(order keys.Order, lists ...*List) (joined *List, ok bool) {
-	out := &List{order: order}
-	for _, l := range lists {
-		if l == nil {
-			continue
-		}
-		if out.lastInclusive {
-			last := &out.frags[len(out.frags)-1]
-			if !order.Bytewise() {
-				return nil, false
-			}
-			last.End = append(slices.Clip(last.End), 0)
-			out.lastInclusive = false
-		}
-		out.frags = append(out.frags, l.frags...)
-		out.count += l.count
-		out.lastInclusive = l.lastInclusive
-	}
-	if len(out.frags) == 0 {
-		return nil, true
-	}
-	return out, true
-}
-
-// AppendTombstones appends the fragments of l as tombstones, one for each
-// sequence number, in key order and then newest first: the form in which table
-// files store them. The keys are borrowed from l.
+// AppendTombstones appends tombstones that have l's effect, in key order and then
+// newest first: the form in which table files store them. The keys are borrowed
+// from l. An inclusive end becomes the key just past it, or where the order has
+// no such key, the end itself, as RocksDB does. Many overlapping tombstones make
+// many more of these; a compaction makes few by dropping what no snapshot needs.
 func (l *List) AppendTombstones(dst []table.Tombstone) []table.Tombstone {
 	for i := range l.Len() {
 		f := l.frags[i]
-		end := f.End
 		if l.EndInclusive(i) && l.order.Bytewise() {
-			end = append(slices.Clip(end), 0)
+			f.end = append(slices.Clip(f.end), 0)
 		}
-		for _, seq := range f.Seqs {
-			dst = append(dst, table.Tombstone{Start: f.Start, End: end, Seq: seq})
+		for seq := l.Newest(i, keys.MaxSeq); seq > 0; seq = l.Newest(i, seq-1) {
+			dst = append(dst, table.Tombstone{Start: f.start, End: f.end, Seq: seq})
 		}
 	}
 	return dst

@@ -3,6 +3,7 @@ package rangedel
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -17,12 +18,16 @@ func tomb(start, end string, seq uint64) table.Tombstone {
 func text(l *List) string {
 	s := ""
 	for i := range l.Len() {
-		f := l.At(i)
-		end := ")"
+		start, end := l.Span(i)
+		closing := ")"
 		if l.EndInclusive(i) {
-			end = "]"
+			closing = "]"
 		}
-		s += fmt.Sprintf("[%s,%s%s%v ", f.Start, f.End, end, f.Seqs)
+		var seqs []uint64
+		for seq := l.Newest(i, keys.MaxSeq); seq > 0; seq = l.Newest(i, seq-1) {
+			seqs = append(seqs, seq)
+		}
+		s += fmt.Sprintf("[%s,%s%s%v ", start, end, closing, seqs)
 	}
 	return s
 }
@@ -75,7 +80,7 @@ func TestCoverAgreesWithALinearScan(t *testing.T) {
 		if seed%3 == 0 {
 			order = keys.NewOrder(keys.ReverseBytewise)
 		}
-		ts := randomTombstones(rng, order, rng.IntN(20))
+		ts := randomTombstones(rng, order, rng.IntN(20)*rng.IntN(10))
 		l := New(order, ts[:len(ts)/2], ts[len(ts)/2:])
 		for _, x := range l.AppendTombstones(nil) {
 			if order.Compare(x.Start, x.End) >= 0 {
@@ -108,7 +113,7 @@ func TestCoverAgreesWithALinearScan(t *testing.T) {
 			}
 		}
 		for i := 1; i < l.Len(); i++ {
-			if order.Compare(l.At(i-1).End, l.At(i).Start) > 0 {
+			if order.Compare(l.frags[i-1].end, l.frags[i].start) > 0 {
 				t.Fatalf("seed %d: overlapping fragments %s", seed, text(l))
 			}
 		}
@@ -147,27 +152,47 @@ func TestClipLeavesNothingOutsideAFile(t *testing.T) {
 	}
 }
 
-func TestJoinKeepsAnInclusiveEnd(t *testing.T) {
-	first := New(keys.Order{}, []table.Tombstone{tomb("a", "z", 9)}).Clip([]byte("a"), []byte("f"), false)
-	second := New(keys.Order{}, []table.Tombstone{tomb("a", "z", 8)}).Clip([]byte("g"), []byte("k"), true)
-	l, ok := Join(keys.Order{}, nil, first, nil, second)
-	if !ok || l.Cover([]byte("f"), 100) != 9 || l.Cover([]byte("fx"), 100) != 0 || l.Cover([]byte("g"), 100) != 8 || l.Cover([]byte("k"), 100) != 0 {
-		t.Errorf("joined %v: %s", ok, text(l))
+func TestAnInclusiveEndIsWrittenAsTheKeyPastIt(t *testing.T) {
+	l := New(keys.Order{}, []table.Tombstone{tomb("a", "z", 9)}).Clip([]byte("a"), []byte("f"), false)
+	if ts := l.AppendTombstones(nil); len(ts) != 1 || string(ts[0].End) != "f\x00" {
+		t.Errorf("written as %v", ts)
 	}
-	if text(first) != "[a,f][9] " {
-		t.Errorf("Join changed its argument: %s", text(first))
+	if text(l) != "[a,f][9] " {
+		t.Errorf("the list became %s", text(l))
 	}
-	if ts := first.AppendTombstones(nil); string(ts[0].End) != "f\x00" {
-		t.Errorf("an inclusive end is written as %q, want just past it", ts[0].End)
+}
+
+// Ranges nested in each other, each with as many fragments as there are ranges.
+func nested(n int) []table.Tombstone {
+	var ts []table.Tombstone
+	for i := range n {
+		ts = append(ts, tomb(fmt.Sprintf("%07d", i), fmt.Sprintf("%07d", 2*n-i), uint64(1+i*7919%n)))
 	}
-	rev := keys.NewOrder(keys.ReverseBytewise)
-	a := New(rev, []table.Tombstone{tomb("z", "a", 9)}).Clip([]byte("z"), []byte("m"), false)
-	b := New(rev, []table.Tombstone{tomb("c", "a", 9)})
-	if _, ok := Join(rev, a, b); ok {
-		t.Error("joined past an inclusive end in an order without a next key")
+	return ts
+}
+
+func TestNestedTombstonesTakeLittleMemory(t *testing.T) {
+	const n = 20000
+	l := New(keys.Order{}, nested(n))
+	if l.Len() != 2*n-1 || l.seqs.leaves == 0 || len(l.seqs.seqs) > 32*n {
+		t.Errorf("%d fragments with %d sequence numbers for %d tombstones", l.Len(), len(l.seqs.seqs), n)
 	}
-	if l, ok := Join(rev, nil, nil); l != nil || !ok {
-		t.Error("joining nothing must give an empty list")
+	small := nested(300)
+	l = New(keys.Order{}, small).Clip([]byte("0000007"), []byte("0000450"), false)
+	if l.seqs.leaves == 0 {
+		t.Fatal("the list is flat")
+	}
+	for k := range 600 {
+		key := fmt.Appendf(nil, "%07d", k)
+		for _, seq := range []uint64{0, 1, 50, 150, 299, 1000} {
+			want := slowCover(keys.Order{}, small, key, seq)
+			if k < 7 || k > 450 {
+				want = 0
+			}
+			if got := l.Cover(key, seq); got != want {
+				t.Fatalf("Cover(%s, %d) = %d, want %d", key, seq, got, want)
+			}
+		}
 	}
 }
 
@@ -195,6 +220,9 @@ func TestMutableKeepsFewLists(t *testing.T) {
 		if string(x.Start) < string(x.End) {
 			nonEmpty++
 		}
+	}
+	if !slices.IsSortedFunc(m.Tombstones(), func(a, b table.Tombstone) int { return int(a.Seq) - int(b.Seq) }) {
+		t.Error("tombstones are not oldest first")
 	}
 	if m.Count() != nonEmpty || int64(len(m.Tombstones())) != nonEmpty || m.UsedBytes() <= 10*nonEmpty {
 		t.Errorf("count %d, %d tombstones, %d bytes, want %d of them", m.Count(), len(m.Tombstones()), m.UsedBytes(), nonEmpty)
@@ -263,6 +291,21 @@ func BenchmarkListCover(b *testing.B) {
 	}
 	l := New(keys.Order{}, ts)
 	key := []byte("00012345")
+	for b.Loop() {
+		l.Cover(key, keys.MaxSeq)
+	}
+}
+
+func BenchmarkNewNested(b *testing.B) {
+	ts := nested(10000)
+	for b.Loop() {
+		New(keys.Order{}, ts)
+	}
+}
+
+func BenchmarkListCoverNested(b *testing.B) {
+	l := New(keys.Order{}, nested(10000))
+	key := []byte("0005000")
 	for b.Loop() {
 		l.Cover(key, keys.MaxSeq)
 	}
