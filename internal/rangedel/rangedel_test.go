@@ -172,7 +172,7 @@ func nested(n int) []table.Tombstone {
 }
 
 func TestNestedTombstonesTakeLittleMemory(t *testing.T) {
-	const n = 20000
+	const n = 4000
 	l := New(keys.Order{}, nested(n))
 	if l.Len() != 2*n-1 || l.seqs.leaves == 0 || len(l.seqs.seqs) > 32*n {
 		t.Errorf("%d fragments with %d sequence numbers for %d tombstones", l.Len(), len(l.seqs.seqs), n)
