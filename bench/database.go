@@ -40,24 +40,21 @@ func (c *config) familyOptions(memory flatrock.PlainTableMemory) (*flatrock.Colu
 		return nil, fmt.Errorf("--wal_write_mode=%s: want auto, mapped or write", c.walWriteMode)
 	}
 	o := &flatrock.ColumnFamilyOptions{
-		MemTable:                       flatrock.MemTableOptions{Kind: rep.kind, BucketCount: int(c.hashBucketCount)},
-		WriteBufferSize:                c.writeBufferSize,
-		MaxWriteBufferNumber:           int(c.maxWriteBufferNumber),
-		MinWriteBufferNumberToMerge:    int(c.minWriteBufferNumberToMerge),
-		NumLevels:                      int(c.numLevels),
-		Level0FileNumCompactionTrigger: int(c.level0Compaction),
-		Level0SlowdownWritesTrigger:    int(c.level0Slow),
-		Level0StopWritesTrigger:        int(c.level0Stop),
-		TargetFileSizeBase:             c.targetFileSizeBase,
-		TargetFileSizeMultiplier:       int(c.targetFileSizeMultiplier),
-		MaxBytesForLevelBase:           int64(c.maxBytesForLevelBase),
-		MaxBytesForLevelMultiplier:     c.maxBytesForLevelMultiplier,
-		DisableAutoCompactions:         c.disableAutoCompactions,
-		BloomLocality:                  uint32(c.bloomLocality),
-	}
-	o.LevelCompactionDynamicLevelBytes = flatrock.Off
-	if c.dynamicLevelBytes {
-		o.LevelCompactionDynamicLevelBytes = flatrock.On
+		MemTable:                         flatrock.MemTableOptions{Kind: rep.kind, BucketCount: int(c.hashBucketCount)},
+		WriteBufferSize:                  c.writeBufferSize,
+		MaxWriteBufferNumber:             int(c.maxWriteBufferNumber),
+		MinWriteBufferNumberToMerge:      int(c.minWriteBufferNumberToMerge),
+		NumLevels:                        int(c.numLevels),
+		Level0FileNumCompactionTrigger:   int(c.level0Compaction),
+		Level0SlowdownWritesTrigger:      int(c.level0Slow),
+		Level0StopWritesTrigger:          int(c.level0Stop),
+		TargetFileSizeBase:               c.targetFileSizeBase,
+		TargetFileSizeMultiplier:         int(c.targetFileSizeMultiplier),
+		MaxBytesForLevelBase:             int64(c.maxBytesForLevelBase),
+		MaxBytesForLevelMultiplier:       c.maxBytesForLevelMultiplier,
+		DisableAutoCompactions:           c.disableAutoCompactions,
+		LevelCompactionDynamicLevelBytes: toggle(c.dynamicLevelBytes),
+		BloomLocality:                    uint32(c.bloomLocality),
 	}
 	if c.prefixSize > 0 {
 		o.PrefixExtractor = flatrock.FixedPrefix(int(c.prefixSize))
@@ -70,9 +67,13 @@ func (c *config) familyOptions(memory flatrock.PlainTableMemory) (*flatrock.Colu
 		o.MergeOperator = op
 	}
 	if !c.usePlainTable {
-		o.Table = flatrock.BlockBasedTableOptions{}
-		return o, nil
+		return o, c.blockBased(o)
 	}
+	return o, c.plain(o, memory)
+}
+
+// plain gives o plain tables.
+func (c *config) plain(o *flatrock.ColumnFamilyOptions, memory flatrock.PlainTableMemory) error {
 	plain := flatrock.PlainTableOptions{UserKeyLen: uint32(c.keySize), Memory: memory}
 	switch {
 	case c.bloomBits == 0:
@@ -88,10 +89,76 @@ func (c *config) familyOptions(memory flatrock.PlainTableMemory) (*flatrock.Colu
 	case "prefix":
 		plain.EncodingType = flatrock.PrefixEncoding
 	default:
-		return nil, fmt.Errorf("--plain_table_encoding=%s: want plain or prefix", c.plainTableEncoding)
+		return fmt.Errorf("--plain_table_encoding=%s: want plain or prefix", c.plainTableEncoding)
 	}
 	o.Table = plain
-	return o, nil
+	return nil
+}
+
+// toggle turns a flag that is on by default into an option.
+func toggle(on bool) flatrock.Toggle {
+	if on {
+		return flatrock.On
+	}
+	return flatrock.Off
+}
+
+// blockBased gives o block-based tables.
+func (c *config) blockBased(o *flatrock.ColumnFamilyOptions) error {
+	if c.checksumType < 0 || c.checksumType > 4 {
+		return fmt.Errorf("--checksum_type=%d: want 0 to 4", c.checksumType)
+	}
+	if c.indexShortening < 0 || c.indexShortening > 2 {
+		return fmt.Errorf("--index_shortening_mode=%d: want 0 to 2", c.indexShortening)
+	}
+	compression, err := flatrock.ParseCompression(c.compressionType)
+	if err != nil {
+		return fmt.Errorf("--compression_type=%s: %w", c.compressionType, err)
+	}
+	o.Compression = compression
+	if c.minLevelToCompress >= 0 {
+		o.CompressionPerLevel = make([]flatrock.Compression, c.numLevels)
+		for l := range o.CompressionPerLevel {
+			o.CompressionPerLevel[l] = compression
+			if int64(l) < c.minLevelToCompress {
+				o.CompressionPerLevel[l] = flatrock.NoCompression
+			}
+		}
+	}
+	t := flatrock.BlockBasedTableOptions{
+		BlockSize: int(c.blockSize), BlockRestartInterval: int(c.blockRestartInterval),
+		IndexBlockRestartInterval: int(c.indexBlockRestartInterval), MetadataBlockSize: int(c.metadataBlockSize),
+		FormatVersion: int(c.formatVersion), DataBlockHashTableUtilRatio: c.dataBlockHashRatio,
+		// RocksDB's numbers, after the one that means the default.
+		Checksum:                         flatrock.NoChecksum + flatrock.Checksum(c.checksumType),
+		IndexShortening:                  flatrock.NoShortening + flatrock.IndexShortening(c.indexShortening),
+		PartitionFilters:                 c.partitionIndexAndFilters,
+		WholeKeyFiltering:                toggle(c.wholeKeyFiltering),
+		EnableIndexCompression:           toggle(c.indexCompression),
+		BlockAlign:                       c.blockAlign,
+		NoBlockCache:                     c.cacheSize <= 0,
+		CacheIndexAndFilterBlocks:        c.cacheIndexAndFilter,
+		PinL0FilterAndIndexBlocksInCache: c.pinL0,
+	}
+	switch {
+	case c.partitionIndex || c.partitionIndexAndFilters:
+		t.IndexType = flatrock.TwoLevelIndexSearch
+	case c.useHashSearch:
+		t.IndexType = flatrock.HashSearch
+	case c.indexWithFirstKey:
+		t.IndexType = flatrock.BinarySearchWithFirstKey
+	}
+	if c.dataBlockHashIndex {
+		t.DataBlockIndexType = flatrock.DataBlockBinaryAndHash
+	}
+	switch {
+	case c.bloomBits > 0 && c.ribbonFilter:
+		t.FilterPolicy = flatrock.RibbonFilter(float64(c.bloomBits))
+	case c.bloomBits > 0:
+		t.FilterPolicy = flatrock.BloomFilter(float64(c.bloomBits))
+	}
+	o.Table = t
+	return nil
 }
 
 // memoryChoice is how plain tables are kept in memory, and why.

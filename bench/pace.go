@@ -7,8 +7,8 @@ import (
 
 // pacer holds a rate that several threads share. Each take reserves the next stretch
 // of time and sleeps until it begins. A thread that could not run for a while catches
-// up, by at most a tenth of a second's worth, so that the rate holds on average. A nil
-// pacer does not wait.
+// up, by at most a second's worth, so that the rate holds on average. A nil pacer
+// does not wait.
 type pacer struct {
 	perUnit float64 // ns
 	next    atomic.Int64
@@ -16,8 +16,10 @@ type pacer struct {
 	halt    <-chan struct{} // closed: nobody waits any more
 }
 
-// maxCatchUp bounds the burst after a pause.
-const maxCatchUp = int64(100 * time.Millisecond)
+// maxCatchUp bounds the burst after a pause. A writer beside many readers that never
+// wait is preempted as they are, and then queues behind all of them: 24 readers on two
+// busy cores kept it away for some hundred milliseconds.
+const maxCatchUp = int64(time.Second)
 
 // newPacer returns a pacer of so many units a second, nil for zero.
 func newPacer(perSecond float64, halt <-chan struct{}) *pacer {

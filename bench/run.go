@@ -309,12 +309,9 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 	if p.writer {
 		n++
 	}
-	writePace := newPacer(float64(b.c.writeRateLimit), halted)
-	readPace := newPacer(float64(b.c.readRateLimit), halted)
 	threads := make([]*thread, n)
 	for i := range threads {
 		threads[i] = b.newThread(p, int64(i), &halt)
-		threads[i].writePace, threads[i].readPace = writePace, readPace
 	}
 	var perReport func()
 	if b.c.statsPerInterval > 0 {
@@ -327,7 +324,6 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 		run, group := body, &readers
 		if p.writer && i == len(threads)-1 {
 			t.stats.excluded = true
-			t.writePace = b.writerPace(halted)
 			run, group = backgroundWriter, nil
 		}
 		if group != nil {
@@ -345,6 +341,14 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 				stop()
 			}
 		})
+	}
+	writePace := newPacer(float64(b.c.writeRateLimit), halted)
+	readPace := newPacer(float64(b.c.readRateLimit), halted)
+	for _, t := range threads {
+		t.writePace, t.readPace = writePace, readPace
+		if t.stats.excluded {
+			t.writePace = b.writerPace(halted)
+		}
 	}
 	close(begin)
 	endProgress := b.startProgress(p.name, threads)
