@@ -225,4 +225,3 @@ func firstDifference(t testing.TB, f mmapfs.File, r *Reader, got, want []byte) s
 		len(got), len(want), at, where, got[min(a, len(got)):min(b, len(got))], want[min(a, len(want)):min(b, len(want))],
 		r.props.FilterSize, r.props.NumFilterEntries, r.props.DataSize)
 }
-
