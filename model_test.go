@@ -50,6 +50,16 @@ func modelFamilies() map[string]*ColumnFamilyOptions {
 			Table:           PlainTableOptions{BloomBitsPerKey: NoBloom, IndexSparseness: IndexEveryRow, ChunkChecksums: Off},
 			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 8},
 		}),
+		"block": small(ColumnFamilyOptions{
+			Table: BlockBasedTableOptions{BlockSize: 256, FilterPolicy: BloomFilter(8), BlockRestartInterval: 3},
+		}),
+		"blockprefix": small(ColumnFamilyOptions{
+			PrefixExtractor: FixedPrefix(3),
+			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 32},
+			Compression:     ZSTDCompression,
+			Table: BlockBasedTableOptions{BlockSize: 400, IndexType: TwoLevelIndexSearch, PartitionFilters: true, MetadataBlockSize: 256,
+				FilterPolicy: RibbonFilter(10), DataBlockIndexType: DataBlockBinaryAndHash, CacheIndexAndFilterBlocks: true},
+		}),
 		"noop": small(ColumnFamilyOptions{
 			PrefixExtractor: NoopPrefix(),
 			Table:           PlainTableOptions{HashTableRatio: 2, StoreIndexInFile: Off},
@@ -199,6 +209,18 @@ func (r *modelRun) apply(b *Batch) {
 			r.now[name][string(k)] = string(v)
 		}
 		r.single[id] = false
+	case cf.opts.Table.tableFactoryName() == "BlockBasedTable":
+		end := r.key()
+		if bytes.Compare(k, end) > 0 {
+			k, end = end, k
+		}
+		b.DeleteRange(cf, k, end)
+		for old := range r.now[name] {
+			if string(k) <= old && old < string(end) {
+				delete(r.now[name], old)
+				r.single[name+"/"+old] = false
+			}
+		}
 	default:
 		b.PutLogData([]byte("a note"))
 	}

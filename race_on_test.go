@@ -1,0 +1,5 @@
+//go:build race
+
+package flatrock
+
+const raceEnabled = true
