@@ -88,6 +88,31 @@ func (t *Topology) Nearest(node int, among []int) []int {
 	return ids
 }
 
+// Spread gives each of n threads a node: each node gets threads in proportion to
+// its CPUs that this process may use, dealt out in turn. It serves drivers that
+// start n readers and pin each (Pin or Run).
+func (t *Topology) Spread(n int) []int {
+	nodes := t.CPUNodes()
+	left := map[int]int{}
+	spread := make([]int, 0, n)
+	for len(spread) < n && len(nodes) > 0 {
+		dealt := false
+		for _, id := range nodes {
+			if left[id] > 0 && len(spread) < n {
+				left[id]--
+				spread = append(spread, id)
+				dealt = true
+			}
+		}
+		if !dealt { // the first round, or more threads than CPUs
+			for _, id := range nodes {
+				left[id] = len(t.AllowedOn(id))
+			}
+		}
+	}
+	return spread
+}
+
 // String is a report of several lines, for people and for logs.
 func (t *Topology) String() string {
 	var b strings.Builder

@@ -43,7 +43,7 @@ func NewPerNode[T any](t *Topology, nodes []int, build func(node int) (T, error)
 			// Receiving from done waits for this even if build ends its goroutine.
 			defer func() { done <- struct{}{} }()
 			errs[i] = fmt.Errorf("numa: one per node: build on node %d ended its goroutine", node)
-			errs[i] = t.on(node, func() (err error) {
+			errs[i] = t.Run(node, func() (err error) {
 				p.values[i], err = build(node)
 				return err
 			})
@@ -72,9 +72,14 @@ func nearestIndex(t *Topology, nodes []int) []int {
 	return index
 }
 
-// on runs f on the calling goroutine, pinned to the node and preferring its
-// memory, with a panic as an error.
-func (t *Topology) on(node int, f func() error) (err error) {
+// Run runs f on the calling goroutine, pinned to the node's CPUs (to the nearest
+// ones of a node without) and preferring its memory, and puts the thread back
+// afterwards. A panic of f is returned as a *PanicError. ErrNode if the node is not
+// online.
+func (t *Topology) Run(node int, f func() error) (err error) {
+	if t.Node(node) == nil {
+		return fmt.Errorf("numa: run on node %d: it is not online: %w", node, ErrNode)
+	}
 	release, err := t.settle(node)
 	if err != nil {
 		return err

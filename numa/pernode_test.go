@@ -106,6 +106,29 @@ func TestPerNodeDiscardsWhatItBuiltWhenOneFails(t *testing.T) {
 	}
 }
 
+func TestRunReturnsErrorsAndPanics(t *testing.T) {
+	topology, err := Discover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("the cause")
+	for _, node := range topology.CPUNodes() {
+		var panicked *PanicError
+		if err := topology.Run(node, func() error { panic(cause) }); !errors.As(err, &panicked) || !errors.Is(err, cause) || panicked.Node != node {
+			t.Errorf("Run of a panic: %v", err)
+		}
+		if err := topology.Run(node, func() error { return cause }); err != cause {
+			t.Errorf("Run = %v, want the function's error", err)
+		}
+		if err := topology.Run(node, func() error { return nil }); err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	}
+	if err := topology.Run(maxNodes-1, func() error { return nil }); !errors.Is(err, ErrNode) {
+		t.Errorf("Run on a node that is not there: %v, want ErrNode", err)
+	}
+}
+
 func TestReplicasAreEqualAndOnTheirNodes(t *testing.T) {
 	topology, err := Discover()
 	if err != nil {

@@ -78,6 +78,29 @@ func TestNoThreadKeepsAMaskAfterRelease(t *testing.T) {
 	checkThreads(t)
 }
 
+// A release unlocks: else each goroutine would cost the runtime a thread.
+func TestReleasedThreadsAreUsedAgain(t *testing.T) {
+	topology := machine(t)
+	threads := map[int]bool{}
+	const goroutines = 100
+	for range goroutines {
+		thread := make(chan int)
+		go func() {
+			release, err := Pin(topology.AllowedCPUs...)
+			if err != nil {
+				t.Error(err)
+			} else if err := release(); err != nil {
+				t.Error(err)
+			}
+			thread <- unix.Gettid()
+		}()
+		threads[<-thread] = true
+	}
+	if len(threads) == goroutines {
+		t.Errorf("%d goroutines pinned and released, each on a thread of its own", goroutines)
+	}
+}
+
 // A goroutine that ends while pinned takes its thread along: nobody inherits it.
 func TestThreadOfAForgottenReleaseEnds(t *testing.T) {
 	topology := machine(t)

@@ -98,6 +98,34 @@ func TestDistancesFollowOnlineNodesNotNumbers(t *testing.T) {
 	}
 }
 
+func TestSpreadFollowsTheCPUs(t *testing.T) {
+	for name, want := range map[string][]int{
+		"four":    {0, 1, 2, 3, 0, 1, 2, 3, 0, 1},
+		"odd":     {0, 1, 2, 0, 1, 2, 0, 1, 2, 0}, // node 3 has no CPU
+		"holes":   {2, 5, 2, 5, 2, 5, 2, 5, 2, 5},
+		"offline": {0, 1, 0, 1, 0, 0, 0, 1, 0, 1}, // four CPUs on one, two on the other
+		"nonuma":  {0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+	} {
+		if got := mustRead(t, name).Spread(10); !slices.Equal(got, want) {
+			t.Errorf("%s: Spread = %v, want %v", name, got, want)
+		}
+	}
+	if got := mustRead(t, "two").Spread(0); len(got) != 0 {
+		t.Errorf("Spread(0) = %v", got)
+	}
+}
+
+func TestPinnedThreadsNarrowNothing(t *testing.T) {
+	tree := readTree(t, "four")
+	tree["proc/self/status"] = &fstest.MapFile{Data: []byte("Cpus_allowed_list:\t2\nMems_allowed_list:\t0-3\n")}
+	tree["proc/self/task/10/status"] = tree["proc/self/status"]
+	tree["proc/self/task/11/status"] = &fstest.MapFile{Data: []byte("Cpus_allowed_list:\t0-2\nMems_allowed_list:\t0-3\n")}
+	topology, err := Read(tree)
+	if err != nil || !slices.Equal(topology.AllowedCPUs, []int{0, 1, 2}) {
+		t.Errorf("allowed cpus %v, %v; want 0 to 2, as one thread may", topology.AllowedCPUs, err)
+	}
+}
+
 func TestMalformedTreesNameTheFile(t *testing.T) {
 	const node0, node1 = "sys/devices/system/node/node0/", "sys/devices/system/node/node1/"
 	for _, c := range []struct{ file, content, want string }{
