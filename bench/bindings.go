@@ -108,5 +108,8 @@ func bindings(c *config) []binding {
 		{"plain_table_memory", &c.plainTableMemory, "ours: how plain tables are kept in memory: none, willneed, populate, lock, resident, or auto: resident if the data fits in a quarter of free memory, else populate"},
 		{"plain_table_encoding", &c.plainTableEncoding, "ours: how plain tables store keys: plain or prefix"},
 		{"wal_write_mode", &c.walWriteMode, "ours: how logs are written: auto, mapped or write"},
+		{"cpuprofile", &c.cpuProfile, "ours: write a CPU profile of the benchmarks to this file"},
+		{"mutexprofile", &c.mutexProfile, "ours: write a profile of contended locks to this file"},
+		{"blockprofile", &c.blockProfile, "ours: write a profile of blocked goroutines to this file"},
 	}
 }

@@ -85,6 +85,9 @@ type config struct {
 	plainTableMemory   string
 	plainTableEncoding string
 	walWriteMode       string
+	cpuProfile         string
+	mutexProfile       string
+	blockProfile       string
 
 	given map[string]bool // flags that were on the command line
 }

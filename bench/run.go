@@ -167,12 +167,12 @@ type thread struct {
 }
 
 // runAll runs the list of --benchmarks.
-func (b *bench) runAll() error {
+func (b *bench) runAll() (err error) {
 	requests, err := parseBenchmarks(b.c.benchmarks)
 	if err != nil {
 		return err
 	}
-	if err := b.open(b.c.useExistingDB); err != nil {
+	if err = b.open(b.c.useExistingDB); err != nil {
 		return err
 	}
 	defer func() {
@@ -181,6 +181,11 @@ func (b *bench) runAll() error {
 		}
 	}()
 	b.printHeader()
+	endProfiles, err := b.startProfiles()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endProfiles()) }()
 	for _, r := range requests {
 		if err := b.ctx.Err(); err != nil {
 			return err

@@ -1,0 +1,301 @@
+// Compare runs RocksDB's db_bench and Flatrock's driver in turn on the same machine,
+// with the flags of experiment E1 (a RAM-resident database on plain tables) scaled to
+// it, and prints throughputs and their ratios:
+//
+//	go run ./bench/compare                             all, about half an hour
+//	go run ./bench/compare -num=200000 -duration=1s -rounds=1
+//	go run ./bench/compare -heap                       the Go heap and the collector, ours only
+//
+// Each round fills a database of each engine anew, compacts it fully, and reads it at
+// each number of threads: RocksDB first, then Flatrock with each memory policy. Ratios
+// are of medians over the rounds. A benchmark that does not find what it should fails the run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// settings are the flags.
+type settings struct {
+	num      int64
+	duration time.Duration
+	rounds   int
+	threads  []int
+	policies []string
+	dir      string // where databases go
+	dbBench  string
+	bench    string // the driver; empty builds it
+	heap     bool
+	writes   int // a second, beside the readers
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	s, err := parse(os.Args[1:], os.Stderr)
+	if err == nil {
+		err = run(ctx, s, os.Stdout, os.Stderr)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "compare: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, errs io.Writer) (settings, error) {
+	var s settings
+	f := flag.NewFlagSet("compare", flag.ContinueOnError)
+	f.SetOutput(errs)
+	f.Int64Var(&s.num, "num", 10_000_000, "keys")
+	f.DurationVar(&s.duration, "duration", 10*time.Second, "length of each reading benchmark, in whole seconds")
+	f.IntVar(&s.rounds, "rounds", 3, "rounds")
+	threads := f.String("threads", "1,2", "numbers of reader threads")
+	policies := f.String("policies", "resident,populate", "memory policies of Flatrock's plain tables: none, willneed, populate, lock, resident")
+	f.StringVar(&s.dir, "dir", "/dev/shm", "directory under which the databases are made, and removed at the end")
+	f.StringVar(&s.dbBench, "db_bench", "db_bench", "RocksDB's db_bench")
+	f.StringVar(&s.bench, "bench", "", "Flatrock's driver; empty builds it with go build")
+	f.IntVar(&s.writes, "writes", 10240, "writes a second of readwhilewriting")
+	f.BoolVar(&s.heap, "heap", false, "instead: load, read, and print the Go heap and the collector's share of CPU")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	if f.NArg() > 0 {
+		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if s.num < 1 || s.rounds < 1 || s.duration < time.Second {
+		return s, fmt.Errorf("-num=%d -rounds=%d -duration=%v: want at least 1, 1 and 1s", s.num, s.rounds, s.duration)
+	}
+	for _, t := range strings.Split(*threads, ",") {
+		n, err := strconv.Atoi(t)
+		if err != nil || n < 1 {
+			return s, fmt.Errorf("-threads=%s: want positive numbers separated by commas", *threads)
+		}
+		s.threads = append(s.threads, n)
+	}
+	s.policies = strings.Split(*policies, ",")
+	return s, nil
+}
+
+func run(ctx context.Context, s settings, out, log io.Writer) (err error) {
+	dir, err := os.MkdirTemp(s.dir, "flatrock-compare-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if s.bench == "" {
+		s.bench = filepath.Join(dir, "bench")
+		fmt.Fprintln(log, "building the driver …")
+		build := exec.CommandContext(ctx, "go", "build", "-o", s.bench, "github.com/flatrock-db/flatrock/bench")
+		if text, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", build, err, text)
+		}
+	}
+	c := &comparison{settings: s, ctx: ctx, dir: dir, log: log, samples: map[cell][]float64{}}
+	if s.heap {
+		return c.measureHeap(out)
+	}
+	for round := range s.rounds {
+		if err := c.round(round); err != nil {
+			return err
+		}
+	}
+	c.print(out)
+	return nil
+}
+
+// engine is a program with a memory policy: RocksDB's is empty.
+type engine struct{ name, policy string }
+
+var rocksDB = engine{name: "RocksDB"}
+
+func (s settings) flatrocks() []engine {
+	var all []engine
+	for _, p := range s.policies {
+		all = append(all, engine{"Flatrock", p})
+	}
+	return all
+}
+
+// cell is a place in the table.
+type cell struct {
+	engine    engine
+	benchmark string
+	threads   int
+}
+
+// comparison is a run under way.
+type comparison struct {
+	settings
+	ctx     context.Context
+	dir     string
+	log     io.Writer
+	samples map[cell][]float64 // operations a second, milliseconds for "open"
+	writer  []float64          // writes a second of Flatrock's writer beside readers
+}
+
+// readBenchmarks run on the filled database, the one that writes last.
+var readBenchmarks = []string{"readrandom", "readmissing", "multireadrandom", "seekrandom", "readwhilewriting"}
+
+const (
+	keySize   = 20
+	valueSize = 100
+)
+
+// flags are those of E1, as both programs take them.
+func (c *comparison) flags(e engine, round int) []string {
+	f := strings.Fields(`--num_levels=6 --key_size=20 --prefix_size=20 --keys_per_prefix=0 --value_size=100
+		--cache_size=17179869184 --compression_type=none --compression_ratio=1
+		--write_buffer_size=134217728 --max_write_buffer_number=2
+		--level0_file_num_compaction_trigger=8 --level0_slowdown_writes_trigger=16 --level0_stop_writes_trigger=24
+		--target_file_size_base=134217728 --max_bytes_for_level_base=1073741824
+		--disable_wal=0 --sync=0 --verify_checksum=1 --statistics=0 --histogram=0
+		--use_plain_table=1 --mmap_read=1 --memtablerep=prefix_hash --bloom_bits=10 --bloom_locality=1
+		--batch_size=1 --report_open_timing=1`)
+	f = append(f,
+		"--db="+filepath.Join(c.dir, e.name),
+		fmt.Sprintf("--num=%d", c.num),
+		fmt.Sprintf("--seed=%d", round+1))
+	if e == rocksDB {
+		// Without these two db_bench 7.8.3 does not start with a hash memtable.
+		return append(f, "--allow_concurrent_memtable_write=0", "--perf_level=1", "--open_files=-1", "--max_background_compactions=4", "--cache_numshardbits=6")
+	}
+	return append(f, "--plain_table_memory="+e.policy)
+}
+
+func (c *comparison) round(round int) error {
+	ours := c.flatrocks()
+	for _, e := range []engine{rocksDB, ours[0]} {
+		if err := os.RemoveAll(filepath.Join(c.dir, e.name)); err != nil {
+			return err
+		}
+		lines, err := c.child(round, e, 1, c.flags(e, round), "--benchmarks=filluniquerandom,compact", "--threads=1")
+		if err != nil {
+			return err
+		}
+		fill, ok := find(lines, "filluniquerandom")
+		if !ok || fill.operations != c.num {
+			return fmt.Errorf("%s filled %d of %d keys", e.name, fill.operations, c.num)
+		}
+		// The fill does not depend on how files are read: one measurement serves all policies.
+		for _, same := range append([]engine{rocksDB}, ours...) {
+			if same.name == e.name {
+				c.add(same, "filluniquerandom", 1, fill.opsPerSecond)
+			}
+		}
+	}
+	for _, threads := range c.threads {
+		for _, e := range append([]engine{rocksDB}, ours...) {
+			if err := c.read(round, e, threads); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read measures the reading benchmarks. The compaction in front merges what
+// readwhilewriting of the process before left in level 0.
+func (c *comparison) read(round int, e engine, threads int) error {
+	flags := append(c.flags(e, round), "--use_existing_db=1")
+	if _, err := c.child(round, e, threads, flags, "--benchmarks=compact", "--threads=1"); err != nil {
+		return err
+	}
+	lines, err := c.child(round, e, threads, flags,
+		"--benchmarks="+strings.Join(readBenchmarks, ","),
+		fmt.Sprintf("--threads=%d", threads),
+		fmt.Sprintf("--duration=%d", int(c.duration.Seconds())),
+		"--batch_size=32", "--seek_nexts=10",
+		fmt.Sprintf("--benchmark_write_rate_limit=%d", c.writes*(keySize+valueSize)))
+	if err != nil {
+		return err
+	}
+	for _, name := range readBenchmarks {
+		l, ok := find(lines, name)
+		switch {
+		case !ok:
+			return fmt.Errorf("%s printed no line for %s", e.name, name)
+		case name == "readmissing" && l.found != 0:
+			return fmt.Errorf("%s: readmissing found %d keys that do not exist", e.name, l.found)
+		case name != "readmissing" && l.found != l.read:
+			return fmt.Errorf("%s: %s found %d of %d keys", e.name, name, l.found, l.read)
+		}
+		c.add(e, name, threads, l.opsPerSecond)
+	}
+	if l, ok := find(lines, "bgwriter"); ok {
+		c.writer = append(c.writer, l.opsPerSecond)
+	}
+	for _, timing := range []string{"OpenDb", "LoadDb"} {
+		if ms, ok := findTiming(lines, timing); ok {
+			c.add(e, timing, 0, ms)
+		}
+	}
+	return nil
+}
+
+func (c *comparison) add(e engine, benchmark string, threads int, v float64) {
+	at := cell{e, benchmark, threads}
+	c.samples[at] = append(c.samples[at], v)
+}
+
+// child runs a program and returns the lines of its output.
+func (c *comparison) child(round int, e engine, threads int, flags []string, more ...string) ([]string, error) {
+	name := c.dbBench
+	if e != rocksDB {
+		name = c.bench
+	}
+	what := strings.TrimPrefix(more[0], "--benchmarks=")
+	fmt.Fprintf(c.log, "round %d of %d: %s %s, %d threads: %s …\n", round+1, c.rounds, e.name, e.policy, threads, what)
+	cmd := exec.CommandContext(c.ctx, name, slices.Concat(flags, more)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	text, err := cmd.Output()
+	if err != nil {
+		if c.ctx.Err() != nil {
+			return nil, c.ctx.Err()
+		}
+		return nil, fmt.Errorf("%s: %w\n%s\n%s", strings.Join(cmd.Args, " "), err, lastLines(errs.String()), lastLines(string(text)))
+	}
+	return strings.Split(string(text), "\n"), nil
+}
+
+// lastLines keeps the end of what a failed program said.
+func lastLines(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-10):], "\n")
+}
+
+// measureHeap prints what the driver's benchmark heap says after loading and after reading.
+func (c *comparison) measureHeap(out io.Writer) error {
+	e := c.flatrocks()[0]
+	c.rounds = 1
+	lines, err := c.child(0, e, c.settings.threads[0], c.flags(e, 0), "--benchmarks=filluniquerandom,compact,heap,readrandom,heap",
+		fmt.Sprintf("--threads=%d", c.settings.threads[0]), fmt.Sprintf("--duration=%d", int(c.duration.Seconds())))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d keys of %d bytes with values of %d bytes, policy %s; heap after loading, then after reading for %v:\n",
+		c.num, keySize, valueSize, e.policy, c.duration)
+	for _, l := range lines {
+		if strings.HasPrefix(l, "heap ") || strings.Contains(l, "micros/op") {
+			fmt.Fprintln(out, l)
+		}
+	}
+	return nil
+}
