@@ -43,8 +43,12 @@ type ReaderOptions struct {
 	// and the other meta blocks are always checked.
 	VerifyChecksums bool
 	// ManifestLargestSeq is the file's largest sequence number by the MANIFEST, which
-	// ingested files may know from nowhere else; zero is unknown.
-	ManifestLargestSeq uint64
+	// ingested files may know from nowhere else. Zero is unknown, unless
+	// HasManifestLargestSeq says that it is zero: then a file that claims another
+	// is damaged, which nothing else can tell, as the number lies outside of the
+	// checksum.
+	ManifestLargestSeq    uint64
+	HasManifestLargestSeq bool
 }
 
 // Reader reads a block-based table. It implements table.Reader: safe for
@@ -256,7 +260,7 @@ func (r *Reader) setGlobalSeq() error {
 	known := r.opts.ManifestLargestSeq
 	if seq == 0 {
 		seq = known
-	} else if known != 0 && known != seq {
+	} else if (known != 0 || r.opts.HasManifestLargestSeq) && known != seq {
 		return keys.Corruptf(r.name, at, "expected global sequence number %d as in the MANIFEST, found %d", known, seq)
 	}
 	if seq > keys.MaxSeq {
