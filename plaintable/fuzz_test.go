@@ -195,6 +195,9 @@ func FuzzTombstones(f *testing.F) {
 	})
 }
 
+// Whole files are long seeds: run with -fuzzminimizetime 1x, or the time goes
+// into shortening them.
+
 // FuzzFile: a whole file of any bytes gives an error or works, and never panics.
 func FuzzFile(f *testing.F) {
 	for _, g := range loadGolden(f) {

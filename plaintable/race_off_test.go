@@ -1,0 +1,6 @@
+//go:build !race
+
+package plaintable
+
+// raceEnabled: under the race detector a sync.Pool forgets at random.
+const raceEnabled = false
