@@ -77,7 +77,8 @@ func DefaultOptions() Options {
 	return Options{BloomBitsPerKey: 10, HashTableRatio: 0.75, IndexSparseness: 16, StoreIndexInFile: true}
 }
 
-func (o *Options) validate(extractor *prefixhash.Extractor) error {
+// validate checks the values by themselves.
+func (o *Options) validate() error {
 	switch {
 	case o.EncodingType > Prefix:
 		return fmt.Errorf("%w: plain table: unknown encoding type %d", ErrInvalidArgument, o.EncodingType)
@@ -89,7 +90,13 @@ func (o *Options) validate(extractor *prefixhash.Extractor) error {
 		return fmt.Errorf("%w: plain table: hash_table_ratio %g", ErrInvalidArgument, o.HashTableRatio)
 	case o.UserKeyLen > MaxFileSize:
 		return fmt.Errorf("%w: plain table: user_key_len %d", ErrInvalidArgument, o.UserKeyLen)
-	case extractor == nil && o.HashTableRatio != 0 && !o.FullScanMode:
+	}
+	return nil
+}
+
+// validateMode checks that there is an extractor for a hash index.
+func (o *Options) validateMode(extractor *prefixhash.Extractor) error {
+	if extractor == nil && o.HashTableRatio != 0 {
 		return fmt.Errorf("%w: PlainTable requires a prefix extractor enable prefix hash mode", ErrNotSupported)
 	}
 	return nil
@@ -123,7 +130,10 @@ type WriterOptions struct {
 }
 
 func (o *WriterOptions) validate() error {
-	if err := o.Options.validate(o.Extractor); err != nil {
+	if err := o.Options.validate(); err != nil {
+		return err
+	}
+	if err := o.validateMode(o.Extractor); err != nil {
 		return err
 	}
 	if o.MaxFileSize < 0 || o.MaxFileSize > MaxFileSize {

@@ -118,6 +118,7 @@ func TestReaderRefusesAsRocksDBDoes(t *testing.T) {
 		{"missing extractor", fixed, func(o *ReaderOptions) { o.Extractor = nil }, ErrInvalidArgument, "Prefix extractor is missing when opening a PlainTable built using a prefix extractor"},
 		{"missing extractor, ratio 0", fixed, func(o *ReaderOptions) { o.Extractor = nil; o.HashTableRatio = 0 }, ErrInvalidArgument, "Prefix extractor is missing"},
 		{"other extractor", fixed, func(o *ReaderOptions) { o.Extractor = prefixhash.Fixed(5) }, ErrInvalidArgument, "Prefix extractor given doesn't match the one used to build PlainTable"},
+		{"ratio", fixed, func(o *ReaderOptions) { o.HashTableRatio = math.NaN() }, ErrInvalidArgument, "hash_table_ratio NaN"},
 		{"hash mode without extractor", none, func(o *ReaderOptions) { o.HashTableRatio = 0.75 }, ErrNotSupported, "PlainTable requires a prefix extractor enable prefix hash mode"},
 	} {
 		o := c.g.readerOptions(t)

@@ -61,6 +61,9 @@ func Open(f mmapfs.File, o ReaderOptions) (*Reader, error) {
 }
 
 func (r *Reader) open() error {
+	if err := r.o.Options.validate(); err != nil {
+		return err
+	}
 	size := r.o.FileSize
 	if size == 0 {
 		var err error
@@ -199,14 +202,12 @@ func (r *Reader) chooseExtractor() (*prefixhash.Extractor, error) {
 	named := name != "" && name != noExtractor
 	_, stored := block.FindMeta(r.layout.meta, block.MetaPlainTableIndex)
 	switch {
-	case own == nil && r.o.HashTableRatio != 0 && !named:
-		return nil, r.o.Options.validate(nil)
 	case !named && (name == "" || !stored):
-		return own, nil
+		return own, r.o.validateMode(own)
 	case !named:
-		return nil, nil // what is stored is in total order
+		return nil, r.o.validateMode(own) // what is stored is in total order
 	case own != nil && own.Name() == name:
-		return own, r.o.Options.validate(own)
+		return own, nil
 	case !r.o.AnyExtractor && own == nil:
 		return nil, fmt.Errorf("%w: Prefix extractor is missing when opening a PlainTable built using a prefix extractor (%s uses %s)", ErrInvalidArgument, r.file, name)
 	case !r.o.AnyExtractor:

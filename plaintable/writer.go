@@ -33,6 +33,7 @@ type Writer struct {
 	o    WriterOptions
 	enc  rowEncoder
 	max  int64
+	more int64 // rowOverhead
 	err  error // sticky
 	done bool
 
@@ -72,6 +73,7 @@ func NewWriter(f mmapfs.File, o WriterOptions) (*Writer, error) {
 	w.enc.prefix = o.EncodingType == Prefix && o.Extractor != nil
 	w.enc.fullEvery = max(1, o.IndexSparseness)
 	w.index.sparseness = o.IndexSparseness
+	w.more = w.rowOverhead()
 	w.sum.SmallestSeq = keys.MaxSeq
 	return w, nil
 }
@@ -92,8 +94,8 @@ func (w *Writer) Add(userKey []byte, trailer uint64, value []byte) error {
 		}
 		newPrefix = newPrefix || !bytes.Equal(userKey[:prefixLen], w.lastKey[:w.lastPrefix])
 	}
-	if w.EstimatedSize()+rowBound(userKey, value)+w.rowOverhead() > w.max {
-		return fmt.Errorf("%w: %d bytes and a row of %d would pass %d", ErrFileFull, w.EstimatedSize(), rowBound(userKey, value), w.max)
+	if size, more := w.EstimatedSize(), rowBound(userKey, value)+w.more; size+more > w.max {
+		return fmt.Errorf("%w: %d bytes and %d for a row would pass %d", ErrFileFull, size, more, w.max)
 	}
 
 	off := uint32(w.rowsSize)
