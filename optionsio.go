@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 
 	"github.com/flatrock-db/flatrock/internal/merge"
@@ -29,6 +30,11 @@ func (db *DB) loadOptions() (storedOptions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OPTIONS-%06d: %w", number, err)
 	}
+	if v, ok := f.Find(optionsfile.TitleDB, "").Lookup("wal_dir"); ok && db.opts.WALDir == "" && v.Text() != "" && !sameDir(v.Text(), db.dir) {
+		// Never followed on its own: in a copy of a database (a checkpoint, a backup) it
+		// names the logs of the original.
+		return nil, fmt.Errorf("%w: OPTIONS-%06d says that the logs are in %q: set Options.WALDir to where they are now", ErrInvalidArgument, number, v.Text())
+	}
 	stored := storedOptions{}
 	for _, name := range f.Families() {
 		o, err := db.readFamily(f, name)
@@ -39,6 +45,8 @@ func (db *DB) loadOptions() (storedOptions, error) {
 	}
 	return stored, nil
 }
+
+func sameDir(a, b string) bool { return filepath.Clean(a) == filepath.Clean(b) }
 
 // setting ties an option to its name in OPTIONS files.
 type setting[T any] struct {
@@ -341,7 +349,7 @@ func (db *DB) writeOptions() error {
 	s.Set("create_missing_column_families", strconv.FormatBool(db.opts.CreateMissingColumnFamilies))
 	s.Set("max_open_files", "-1")
 	s.Set("wal_recovery_mode", [...]string{"kPointInTimeRecovery", "kTolerateCorruptedTailRecords", "kAbsoluteConsistency", "kSkipAnyCorruptedRecords"}[db.opts.WALRecoveryMode])
-	if db.opts.WALDir != "" {
+	if db.opts.WALDir != "" && !sameDir(db.opts.WALDir, db.dir) {
 		s.Set("wal_dir", optionsfile.Escape(db.opts.WALDir))
 	}
 	s.Set("max_total_wal_size", strconv.FormatInt(db.opts.MaxTotalWALSize, 10))

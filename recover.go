@@ -264,6 +264,14 @@ func (db *DB) finishRecovery(r *replayed) error {
 	if err := db.manifest.AppendAtomic(edits...); err != nil {
 		return err
 	}
+	if len(db.manifest.State().WALs) > 0 {
+		// RocksDB tracked its logs (track_and_verify_wals_in_manifest); we do not, so
+		// forget them, or a later open would miss the ones we delete. RocksDB reads
+		// nothing else from an edit that says so.
+		if err := db.manifest.Append(&manifest.VersionEdit{WALDeletion: manifest.Some(number)}); err != nil {
+			return err
+		}
+	}
 	for i, cf := range db.families {
 		if err := cf.adopt(db.manifest.Version(cf.id), edits[i].LogNumber.Value); err != nil {
 			return err

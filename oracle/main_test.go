@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/flatrock-db/flatrock"
 )
 
 // childEnv makes the test binary a Flatrock process that runs one script: the
@@ -61,26 +59,6 @@ func findOracles(tmp string) error {
 		return fmt.Errorf("building the oracle: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// haveBlockTables reports whether Flatrock writes block-based tables.
-func haveBlockTables(t *testing.T) bool {
-	t.Helper()
-	db, err := flatrock.Open(t.TempDir(), &flatrock.Options{CreateIfMissing: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Put(nil, []byte("k"), []byte("v"))
-	if err == nil {
-		err = db.Flush(context.Background(), nil)
-	}
-	if cerr := db.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil && !errors.Is(err, flatrock.ErrNotSupported) {
-		t.Fatal(err)
-	}
-	return err == nil
 }
 
 // toolTimeout bounds every child process, so that a hang is a failure with output.

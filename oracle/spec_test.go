@@ -3,20 +3,24 @@
 package oracle_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flatrock-db/flatrock"
+	"github.com/flatrock-db/flatrock/blocktable"
 )
 
 // spec describes a column family to both engines. Zero means RocksDB's default,
 // unless said otherwise.
 type spec struct {
 	Name      string
-	Block     bool   // block-based table; all fields from KeyLen to Locality are of plain tables
+	Block     bool   // block-based table; the fields from KeyLen to Memory are of plain tables
 	Reverse   bool   // comparator
 	Merge     string // operator, as in option strings
 	Extractor string // as in option strings; plain tables without one are in total order
@@ -33,7 +37,8 @@ type spec struct {
 	Locality uint32
 	Memory   string // how Flatrock keeps the files in RAM
 
-	BlockOptions string // of block-based tables, as in option strings
+	Table       map[string]string // options of block-based tables, by RocksDB's names
+	Compression string
 }
 
 // fixedSpecs name the corners of the plain table's options, one family each.
@@ -57,21 +62,21 @@ var fixedSpecs = []spec{
 	{Name: "xor", Memtable: "skip_list", Merge: "bytesxor"},
 }
 
-// blockSpecs are column families with block-based tables. They join the others
-// once Flatrock writes such tables; see haveBlockTables.
+// blockSpecs name those of block-based tables.
 var blockSpecs = []spec{
 	{Name: "block", Block: true, Memtable: "skip_list", Merge: "stringappend"},
-	{Name: "block, vector", Block: true, Memtable: "vector"},
-	{Name: "block, reverse", Block: true, Memtable: "skip_list", Reverse: true},
-	{Name: "block, bloom", Block: true, Memtable: "skip_list", BlockOptions: "filter_policy=bloomfilter:10:false;"},
-	{Name: "block, bloom of prefixes", Block: true, Memtable: "prefix_hash", Extractor: "fixed:4", BlockOptions: "filter_policy=bloomfilter:10:false;whole_key_filtering=false;"},
-	{Name: "block, ribbon", Block: true, Memtable: "skip_list", BlockOptions: "filter_policy=ribbonfilter:10;format_version=5;"},
-	{Name: "block, two-level index", Block: true, Memtable: "skip_list", BlockOptions: "index_type=kTwoLevelIndexSearch;partition_filters=true;filter_policy=bloomfilter:10:false;metadata_block_size=512;"},
-	{Name: "block, hash index", Block: true, Memtable: "hash_linkedlist", Extractor: "fixed:4", BlockOptions: "index_type=kHashSearch;data_block_index_type=kDataBlockBinaryAndHash;"},
-	{Name: "block, first keys", Block: true, Memtable: "skip_list", BlockOptions: "index_type=kBinarySearchWithFirstKey;checksum=kxxHash64;block_size=700;"},
+	{Name: "block, vector", Block: true, Memtable: "vector", Compression: "kZSTD"},
+	{Name: "block, reverse", Block: true, Memtable: "skip_list", Reverse: true, Compression: "kSnappyCompression"},
+	{Name: "block, bloom", Block: true, Memtable: "skip_list", Table: map[string]string{"filter_policy": "bloomfilter:10:false"}, Compression: "kZlibCompression"},
+	{Name: "block, bloom of prefixes", Block: true, Memtable: "prefix_hash", Extractor: "fixed:4", Table: map[string]string{"filter_policy": "bloomfilter:10:false", "whole_key_filtering": "false"}},
+	{Name: "block, ribbon", Block: true, Memtable: "skip_list", Merge: "uint64add", Table: map[string]string{"filter_policy": "ribbonfilter:10"}, Compression: "kLZ4HCCompression"},
+	{Name: "block, two-level index", Block: true, Memtable: "skip_list", Table: map[string]string{"index_type": "kTwoLevelIndexSearch", "partition_filters": "true", "filter_policy": "bloomfilter:10:false", "metadata_block_size": "512", "block_size": "500"}},
+	{Name: "block, hash index", Block: true, Memtable: "hash_linkedlist", Extractor: "fixed:4", Table: map[string]string{"index_type": "kHashSearch", "data_block_index_type": "kDataBlockBinaryAndHash"}},
+	{Name: "block, first keys", Block: true, Memtable: "skip_list", Table: map[string]string{"index_type": "kBinarySearchWithFirstKey", "checksum": "kxxHash64", "block_size": "700", "format_version": "4"}},
+	{Name: "block, aligned", Block: true, Memtable: "skip_list", Table: map[string]string{"block_align": "true", "checksum": "kCRC32c", "format_version": "2", "use_delta_encoding": "false"}, Compression: "kNoCompression"},
 }
 
-// randomSpec draws the options of a plain-table family.
+// randomSpec draws the options of a family.
 func randomSpec(rng *rand.Rand, name string) spec {
 	pick := func(s ...string) string { return s[rng.IntN(len(s))] }
 	s := spec{
@@ -87,6 +92,9 @@ func randomSpec(rng *rand.Rand, name string) spec {
 		Locality: rng.Uint32N(2),
 		Memory:   pick("", "none", "willneed", "resident"),
 	}
+	if rng.IntN(3) == 0 {
+		return randomBlockSpec(rng, s)
+	}
 	if rng.IntN(2) == 0 {
 		s.KeyLen = 8 + rng.IntN(8)
 	}
@@ -97,6 +105,46 @@ func randomSpec(rng *rand.Rand, name string) spec {
 		s.Extractor = pick("fixed:1", "fixed:3", "fixed:4", "fixed:7", "capped:2", "capped:5", "rocksdb.Noop")
 		s.Memtable = pick("skip_list", "vector", "prefix_hash", "hash_linkedlist")
 		s.Ratio = []float64{0, 0.1, 0.5, 1, 4}[rng.IntN(5)]
+	}
+	return s
+}
+
+// randomBlockSpec makes a block-based family of s.
+func randomBlockSpec(rng *rand.Rand, s spec) spec {
+	pick := func(s ...string) string { return s[rng.IntN(len(s))] }
+	s.Block = true
+	s.Extractor = pick("", "", "fixed:1", "fixed:4", "capped:3", "rocksdb.Noop")
+	s.Memtable = pick("skip_list", "vector")
+	index := pick("kBinarySearch", "kBinarySearch", "kTwoLevelIndexSearch", "kBinarySearchWithFirstKey")
+	if s.Extractor != "" {
+		s.Memtable = pick("skip_list", "vector", "prefix_hash", "hash_linkedlist")
+		index = pick(index, "kHashSearch")
+	}
+	s.Compression = pick("kNoCompression", "kLZ4Compression", "kLZ4HCCompression", "kSnappyCompression", "kZlibCompression", "kZSTD")
+	s.Table = map[string]string{
+		"index_type":                    index,
+		"block_size":                    pick("256", "1000", "4096", "16384"),
+		"block_restart_interval":        pick("1", "3", "16"),
+		"index_block_restart_interval":  pick("1", "1", "4"),
+		"format_version":                pick("2", "3", "4", "5"),
+		"checksum":                      pick("kNoChecksum", "kCRC32c", "kxxHash", "kxxHash64", "kXXH3"),
+		"filter_policy":                 pick("nullptr", "bloomfilter:7:false", "bloomfilter:12.5:false", "ribbonfilter:10"),
+		"whole_key_filtering":           pick("true", "true", "false"),
+		"data_block_index_type":         pick("kDataBlockBinarySearch", "kDataBlockBinaryAndHash"),
+		"index_shortening":              pick("kNoShortening", "kShortenSeparators", "kShortenSeparatorsAndSuccessor"),
+		"use_delta_encoding":            pick("true", "true", "false"),
+		"enable_index_compression":      pick("true", "false"),
+		"cache_index_and_filter_blocks": pick("true", "false"),
+		"metadata_block_size":           pick("256", "4096"),
+	}
+	if index == "kHashSearch" {
+		s.Table["index_block_restart_interval"] = "1"
+	}
+	if index == "kTwoLevelIndexSearch" {
+		s.Table["partition_filters"] = pick("true", "false")
+	}
+	if s.Compression == "kNoCompression" {
+		s.Table["block_align"] = pick("true", "false")
 	}
 	return s
 }
@@ -146,7 +194,14 @@ func (s spec) theirs() string {
 	set("max_bytes_for_level_multiplier", "4")
 	set("bloom_locality", fmt.Sprint(s.Locality))
 	if s.Block {
-		set("table_factory", "{id=BlockBasedTable;"+s.BlockOptions+"}")
+		table := "id=BlockBasedTable;"
+		for _, k := range slices.Sorted(maps.Keys(s.Table)) {
+			if k != "use_delta_encoding" { // has no text in 7.8.3
+				table += k + "=" + s.Table[k] + ";"
+			}
+		}
+		set("table_factory", "{"+table+"}")
+		set("compression", cmp.Or(s.Compression, "kLZ4Compression"))
 		return b.String()
 	}
 	ratio, encoding := s.Ratio, "kPlain"
@@ -206,8 +261,13 @@ func (s spec) mine() (*flatrock.ColumnFamilyOptions, error) {
 	}
 	o.MemTable = flatrock.MemTableOptions{Kind: kind, BucketCount: s.Buckets, Threshold: 8}
 	if s.Block {
-		o.Table = flatrock.BlockBasedTableOptions{}
-		return o, nil
+		if s.Compression != "" {
+			if o.Compression, err = flatrock.ParseCompression(s.Compression); err != nil {
+				return nil, err
+			}
+		}
+		o.Table, err = blockTable(s.Table)
+		return o, err
 	}
 	t := flatrock.PlainTableOptions{
 		UserKeyLen: uint32(s.KeyLen), BloomBitsPerKey: s.Bloom, HashTableRatio: s.Ratio,
@@ -228,6 +288,71 @@ func (s spec) mine() (*flatrock.ColumnFamilyOptions, error) {
 		}
 	}
 	o.Table = t
+	return o, nil
+}
+
+// blockTable turns RocksDB's names into Flatrock's options.
+func blockTable(text map[string]string) (o flatrock.BlockBasedTableOptions, err error) {
+	toggle := map[string]flatrock.Toggle{"true": flatrock.On, "false": flatrock.Off}
+	for k, v := range text {
+		number := func(to *int) {
+			if *to, err = strconv.Atoi(v); err != nil {
+				panic(err)
+			}
+		}
+		switch k {
+		case "block_size":
+			number(&o.BlockSize)
+		case "block_restart_interval":
+			number(&o.BlockRestartInterval)
+		case "index_block_restart_interval":
+			number(&o.IndexBlockRestartInterval)
+		case "metadata_block_size":
+			number(&o.MetadataBlockSize)
+		case "format_version":
+			number(&o.FormatVersion)
+		case "index_type":
+			o.IndexType = map[string]blocktable.IndexType{
+				"kBinarySearch": flatrock.BinarySearch, "kHashSearch": flatrock.HashSearch,
+				"kTwoLevelIndexSearch": flatrock.TwoLevelIndexSearch, "kBinarySearchWithFirstKey": flatrock.BinarySearchWithFirstKey,
+			}[v]
+		case "data_block_index_type":
+			if v == "kDataBlockBinaryAndHash" {
+				o.DataBlockIndexType = flatrock.DataBlockBinaryAndHash
+			}
+		case "index_shortening":
+			o.IndexShortening = map[string]flatrock.IndexShortening{
+				"kNoShortening": flatrock.NoShortening, "kShortenSeparators": flatrock.ShortenSeparators,
+				"kShortenSeparatorsAndSuccessor": flatrock.ShortenSeparatorsAndSuccessor,
+			}[v]
+		case "checksum":
+			o.Checksum = map[string]flatrock.Checksum{
+				"kNoChecksum": flatrock.NoChecksum, "kCRC32c": flatrock.CRC32C, "kxxHash": flatrock.XXHash,
+				"kxxHash64": flatrock.XXHash64, "kXXH3": flatrock.XXH3,
+			}[v]
+		case "filter_policy":
+			var bits float64
+			if n, _ := fmt.Sscanf(v, "bloomfilter:%g", &bits); n == 1 {
+				o.FilterPolicy = flatrock.BloomFilter(bits)
+			} else if n, _ := fmt.Sscanf(v, "ribbonfilter:%g", &bits); n == 1 {
+				o.FilterPolicy = flatrock.RibbonFilter(bits)
+			}
+		case "whole_key_filtering":
+			o.WholeKeyFiltering = toggle[v]
+		case "use_delta_encoding":
+			o.UseDeltaEncoding = toggle[v]
+		case "enable_index_compression":
+			o.EnableIndexCompression = toggle[v]
+		case "partition_filters":
+			o.PartitionFilters = v == "true"
+		case "block_align":
+			o.BlockAlign = v == "true"
+		case "cache_index_and_filter_blocks":
+			o.CacheIndexAndFilterBlocks = v == "true"
+		default:
+			return o, fmt.Errorf("block table option %q", k)
+		}
+	}
 	return o, nil
 }
 

@@ -122,6 +122,9 @@ func (s *script) write() {
 	id := f.Name + "/" + k
 	old, exists := w.data[f.Name][k]
 	switch op := rng.IntN(20); {
+	case op == 0 && f.Block && rng.IntN(3) == 0:
+		s.deleteRange(f, k, f.key(rng))
+		return
 	case op < 4:
 		if w.single[id] {
 			s.say("single %s %s", name(f.Name), word(k))
@@ -145,17 +148,29 @@ func (s *script) write() {
 	w.seen[id] = true
 }
 
+// deleteRange removes the keys from a up to but not including b, by the family's order.
+func (s *script) deleteRange(f spec, a, b string) {
+	w := s.w
+	before := func(a, b string) bool { return (a < b) != f.Reverse && a != b }
+	if !before(a, b) {
+		a, b = b, a
+	}
+	if a == b {
+		return
+	}
+	s.say("range %s %s %s", name(f.Name), word(a), word(b))
+	for k := range w.data[f.Name] {
+		if !before(k, a) && before(k, b) {
+			delete(w.data[f.Name], k)
+			w.gone[f.Name][k] = true
+			w.single[f.Name+"/"+k] = false
+		}
+	}
+}
+
 // sample draws one of the keys that the family holds.
 func sample(rng *rand.Rand, m map[string]string) string {
-	n := rng.IntN(len(m))
-	if n > 20 {
-		n = 20 // maps begin at a random place, but not by our seed
-	}
-	ks := make([]string, 0, len(m))
-	for k := range m {
-		ks = append(ks, k)
-	}
-	slices.Sort(ks)
+	ks := slices.Sorted(maps.Keys(m)) // a map's own order is not ruled by our seed
 	return ks[rng.IntN(len(ks))]
 }
 
