@@ -226,8 +226,16 @@ func (b *bench) options(existing bool) (*flatrock.Options, error) {
 	return &flatrock.Options{
 		ColumnFamily: family, CreateIfMissing: !existing, ReadOnly: c.readOnly,
 		WALDir: c.walDir, WALWriteMode: walModes[c.walWriteMode], MaxTotalWALSize: int64(c.maxTotalWALSize),
-		AvoidFlushDuringRecovery: c.avoidFlushDuringRecovery, BlockCacheSize: max(c.cacheSize, 1),
+		AvoidFlushDuringRecovery: c.avoidFlushDuringRecovery, BlockCacheSize: c.blockCacheSize(),
 	}, nil
+}
+
+// blockCacheSize is the capacity of the block cache. Plain tables have no use for one.
+func (c *config) blockCacheSize() int64 {
+	if c.usePlainTable || c.cacheSize <= 0 {
+		return 1
+	}
+	return c.cacheSize
 }
 
 // open opens the database; unless existing, what was there is removed first.

@@ -22,7 +22,7 @@ type histogram struct {
 // A bucket is a range of 1/32 of a power of two; below 64 ns each has its own.
 const (
 	histogramBits    = 5
-	histogramBuckets = (64 - histogramBits) << histogramBits
+	histogramBuckets = (65 - histogramBits) << histogramBits
 )
 
 func bucketOf(ns uint64) int {
