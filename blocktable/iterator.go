@@ -137,7 +137,9 @@ func (it *Iterator) SeekPrefixGE(look *keys.Lookup, trailer uint64) bool {
 	if !it.SeekGE(look.UserKey, trailer) {
 		return false
 	}
-	if !bytes.HasPrefix(it.data.userKey(), prefix) {
+	// A key that goes on after these bytes may have another, longer prefix (capped).
+	key, e := it.data.userKey(), it.r.opts.Extractor
+	if !bytes.HasPrefix(key, prefix) || e != nil && e.PrefixLen(key) != look.PrefixLen {
 		it.data.valid = false
 		return false
 	}
