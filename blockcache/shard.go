@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -35,7 +34,7 @@ type shard struct {
 	index     uint64
 	slots     slotTable
 	pages     *mmapfs.Arena
-	pageBase  unsafe.Pointer
+	pageBase  pointer
 	pageSize  int
 	maxPages  int
 	strict    bool

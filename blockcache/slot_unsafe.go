@@ -8,6 +8,10 @@ import (
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
+// pointer is the base of an arena: mapped memory that does not move, and that the
+// collector does not look at.
+type pointer = unsafe.Pointer
+
 // slot is an entry of the table, in mapped memory. All fields are atomic, since
 // readers look without a lock at slots that change under them.
 //
