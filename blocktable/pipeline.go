@@ -1,84 +1,12 @@
 package blocktable
 
 import (
-	"bytes"
 	"sync"
 	"sync/atomic"
 
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/compress"
-	"github.com/klauspost/compress/dict"
 )
-
-// heldBlocks are data blocks held back until a dictionary can be made of them.
-type heldBlocks struct {
-	blocks [][]byte
-	bytes  int64
-}
-
-func (h *heldBlocks) add(raw []byte) {
-	h.blocks = append(h.blocks, bytes.Clone(raw))
-	h.bytes += int64(len(raw))
-}
-
-func (h *heldBlocks) full(o *WriterOptions) bool {
-	limit := o.CompressionOptions.MaxDictBufferBytes
-	return limit > 0 && h.bytes > limit
-}
-
-// sampleStep is a prime: stepping by it modulo the number of blocks visits each
-// block once, in RocksDB's order.
-const sampleStep = 545055921143
-
-// samples takes blocks from all over the file until there are limit bytes.
-func (h *heldBlocks) samples(limit int) (samples [][]byte) {
-	n := len(h.blocks)
-	if n == 0 {
-		return nil
-	}
-	step := sampleStep % n
-	at, total := n/2, 0
-	for i := 0; i < n && total < limit; i++ {
-		b := h.blocks[at]
-		b = b[:min(len(b), limit-total)]
-		samples = append(samples, b)
-		total += len(b)
-		if at += step; at >= n {
-			at -= n
-		}
-	}
-	return samples
-}
-
-// dictionary makes the dictionary for the held blocks.
-func (h *heldBlocks) dictionary(o *WriterOptions) []byte {
-	c := &o.CompressionOptions
-	if o.Compression != compress.ZSTD && o.Compression != compress.ZSTDNotFinal || c.ZstdMaxTrainBytes == 0 {
-		return bytes.Join(h.samples(c.MaxDictBytes), nil)
-	}
-	samples := h.samples(c.ZstdMaxTrainBytes)
-	d, err := trainZstd(samples, c.MaxDictBytes)
-	if err != nil {
-		// Too little to train on: the samples serve as they are.
-		raw := bytes.Join(samples, nil)
-		return raw[:min(len(raw), c.MaxDictBytes)]
-	}
-	return d
-}
-
-// trainZstd trains a dictionary of at most size bytes.
-func trainZstd(samples [][]byte, size int) (d []byte, err error) {
-	// The trainer wants several samples; blocks are cut so that it has enough.
-	var parts [][]byte
-	for _, s := range samples {
-		for len(s) > 0 {
-			n := min(len(s), 1024)
-			parts = append(parts, s[:n])
-			s = s[n:]
-		}
-	}
-	return dict.BuildZstdDict(parts, dict.Options{MaxDictSize: size, HashBytes: 6, ZstdDictID: 0x7fff0001})
-}
 
 // releaseHeld makes the dictionary, and writes the held blocks.
 func (w *Writer) releaseHeld() {

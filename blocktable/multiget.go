@@ -1,0 +1,191 @@
+package blocktable
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/flatrock-db/flatrock/blockcache"
+	"github.com/flatrock-db/flatrock/internal/block"
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
+)
+
+// Request is one key of a MultiGet, and its answer.
+type Request struct {
+	Look *keys.Lookup
+
+	// The answer: what Get returns. Value is pinned by Pin.
+	Value   []byte
+	Trailer uint64
+	Found   bool
+	Err     error
+	Pin     table.Pin
+}
+
+// maxReads bounds how many blocks one MultiGet reads at a time, and readSlots
+// how many all of them do.
+const maxReads = 16
+
+var readSlots = make(chan struct{}, 64)
+
+// multiState is the scratch of a MultiGet.
+type multiState struct {
+	getState
+	wanted []wantedBlock
+	groups []blockGroup
+	sink   uint64 // keeps the loads of Touch alive
+}
+
+// wantedBlock is a request and the block that may answer it.
+type wantedBlock struct {
+	h   block.Handle
+	req int
+}
+
+// blockGroup is the requests [from, to) of wanted, which want the same block.
+type blockGroup struct {
+	from, to int
+	ref      blockRef
+	err      error
+}
+
+var multiStates = sync.Pool{New: func() any { return new(multiState) }}
+
+// MultiGet answers all requests, in stages over the whole batch so that cache
+// misses and reads overlap: filters and index first, then every block once. Blocks
+// that are not in the cache are read in parallel. Requests may come in any order.
+func (r *Reader) MultiGet(reqs []Request) {
+	m := multiStates.Get().(*multiState)
+	o := fetchOptions{kind: blockcache.Data, fill: true, verify: r.opts.VerifyChecksums}
+	m.index.init(r, o)
+	m.data.order, m.data.gseq, m.data.file = r.opts.Order, r.gseq, r.name
+	m.wanted, m.groups = m.wanted[:0], m.groups[:0]
+	for i := range reqs {
+		q := &reqs[i]
+		may, err := r.mayContain(q.Look)
+		if err == nil && may {
+			if m.index.seekGE(q.Look.UserKey, q.Look.Trailer()) {
+				h := m.index.handle()
+				m.wanted = append(m.wanted, wantedBlock{h, i})
+				if r.cache != nil {
+					m.sink += r.cache.Touch(blockcache.Key{File: r.cacheID, Offset: h.Offset})
+				}
+			}
+			err = m.index.err
+			m.index.err = nil
+		}
+		q.Value, q.Trailer, q.Found, q.Err = nil, 0, false, err
+	}
+	slices.SortFunc(m.wanted, func(a, b wantedBlock) int {
+		if a.h.Offset != b.h.Offset {
+			return cmp.Compare(a.h.Offset, b.h.Offset)
+		}
+		return cmp.Compare(a.req, b.req)
+	})
+	for i := 0; i < len(m.wanted); {
+		j := i + 1
+		for j < len(m.wanted) && m.wanted[j].h == m.wanted[i].h {
+			j++
+		}
+		m.groups = append(m.groups, blockGroup{from: i, to: j})
+		i = j
+	}
+	r.fetchGroups(m, o)
+	for i := range m.groups {
+		r.answer(m, &m.groups[i], reqs, o)
+	}
+	m.index.close()
+	clear(m.groups)
+	m.data.b, m.data.hash, m.data.val = nil, nil, nil
+	multiStates.Put(m)
+}
+
+// fetchGroups gets the block of each group: those in the cache, then the others
+// side by side.
+func (r *Reader) fetchGroups(m *multiState, o fetchOptions) {
+	missing := 0
+	for i := range m.groups {
+		g := &m.groups[i]
+		if r.cache != nil {
+			h := m.wanted[g.from].h
+			if hold, b := r.cache.Lookup(blockcache.Key{File: r.cacheID, Offset: h.Offset}, o.kind); hold != 0 {
+				g.ref = blockRef{b, hold}
+				if len(b) > 4 { // the first loads of the search, started for all blocks
+					m.sink += uint64(b[0]) + uint64(b[len(b)-4])
+				}
+				continue
+			}
+		}
+		missing++
+	}
+	if missing < 2 {
+		for i := range m.groups {
+			if g := &m.groups[i]; g.ref.data == nil {
+				g.ref, g.err = r.load(m.wanted[g.from].h, o)
+			}
+		}
+		return
+	}
+	r.loadGroups(m.groups, m.wanted, o, missing)
+}
+
+// loadGroups reads the missing blocks with several goroutines.
+func (r *Reader) loadGroups(groups []blockGroup, wanted []wantedBlock, o fetchOptions, missing int) {
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(groups) {
+				return
+			}
+			if g := &groups[i]; g.ref.data == nil {
+				g.ref, g.err = r.load(wanted[g.from].h, o)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(missing, maxReads) - 1 {
+		select {
+		case readSlots <- struct{}{}:
+			wg.Go(func() {
+				work()
+				<-readSlots
+			})
+		default: // enough is being read already
+		}
+	}
+	work()
+	wg.Wait()
+}
+
+// answer searches a group's block for its requests.
+func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOptions) {
+	bad := g.err
+	if bad == nil && !m.data.init(g.ref.data, m.wanted[g.from].h.Offset) {
+		bad = m.data.err
+	}
+	for _, w := range m.wanted[g.from:g.to] {
+		q := &reqs[w.req]
+		if bad != nil {
+			q.Err = bad
+			continue
+		}
+		found, goOn := m.data.get(q.Look.UserKey, q.Look.Trailer(), r.indexFormat.userKeys)
+		switch {
+		case m.data.err != nil:
+			q.Err = m.data.err
+			m.data.err = nil
+		case found:
+			q.Value, q.Trailer, q.Found = m.data.val, m.data.trailer, true
+			if g.ref.hold != 0 {
+				r.cache.Hold(g.ref.hold)
+				q.Pin.Set(r.cache, uint64(g.ref.hold))
+			}
+		case goOn: // the versions of the key go on in the next block
+			q.Value, q.Trailer, q.Found, q.Err = r.Get(q.Look, &q.Pin)
+		}
+	}
+	r.release(&g.ref)
+}
