@@ -3,6 +3,7 @@ package flatrock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -38,6 +39,50 @@ func (db *DB) loadLoop() {
 	if loaded > 0 {
 		db.log.Info("loaded", "files", loaded, "took", time.Since(start))
 	}
+	db.verifyInBackground()
+}
+
+// verifyInBackground checks the files of the families that ask for it.
+func (db *DB) verifyInBackground() {
+	for _, cf := range db.ColumnFamilies() {
+		if o, ok := cf.opts.Table.(PlainTableOptions); !ok || o.Verify != VerifyInBackground {
+			continue
+		}
+		if err := cf.verify(db.lifetime); err != nil && db.lifetime.Err() == nil {
+			db.fail("checking table files", err)
+		}
+	}
+}
+
+// VerifyChecksum reads every table file of every family and checks its checksums.
+// The first damage is returned; it names file and offset. Plain tables that
+// RocksDB wrote have none. RocksDB: VerifyChecksum.
+func (db *DB) VerifyChecksum(ctx context.Context) error {
+	for _, cf := range db.ColumnFamilies() {
+		if err := cf.verify(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (cf *ColumnFamily) verify(ctx context.Context) error {
+	s, stripe, err := cf.enter()
+	if err != nil {
+		return err
+	}
+	defer s.release(stripe)
+	for _, level := range s.files.levels {
+		for _, r := range level {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := r.handle.reader().VerifyChecksums(); err != nil {
+				return fmt.Errorf("column family %q: %w", cf.name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // nextToLoad takes one file that wants loading.

@@ -169,9 +169,15 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions) (*ColumnFamily, 
 // setFamiliesLocked replaces the list of families and the table that finds them by id.
 func (db *DB) setFamiliesLocked(families []*ColumnFamily) {
 	t := &familyTable{byID: make(map[uint32]*ColumnFamily, len(families))}
+	var logLimit int64
 	for _, cf := range families {
 		t.byID[cf.id] = cf
+		logLimit += 4 * cf.opts.WriteBufferSize * int64(cf.opts.MaxWriteBufferNumber)
 	}
+	if db.opts.MaxTotalWALSize > 0 {
+		logLimit = db.opts.MaxTotalWALSize
+	}
+	db.logLimit.Store(logLimit)
 	db.families = families
 	db.byID.Store(t)
 }

@@ -46,6 +46,10 @@ type DB struct {
 	group   commitGroup
 	wal     *logFile // takes writes; the last of logs. Changed under mu
 
+	// closedLogBytes is the size of the live logs but the current one; logLimit is
+	// what all of them may have. See limitLogs.
+	closedLogBytes, logLimit atomic.Int64
+
 	// stalled sends writers through waitOutStall.
 	stalled atomic.Bool
 

@@ -145,6 +145,9 @@ func (db *DB) obsoleteLogsLocked() (dead []*logFile) {
 		n++
 	}
 	dead = append(dead, db.logs[:n]...)
+	for _, l := range dead {
+		db.closedLogBytes.Add(-l.end)
+	}
 	db.logs = append([]*logFile(nil), db.logs[n:]...)
 	return dead
 }

@@ -58,7 +58,7 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 // memtableReserve is how much address space a memtable gets. It costs nothing until it
 // is touched, so there is room for the batch that overshoots the buffer.
 func memtableReserve(writeBuffer, room int64) int64 {
-	return max(writeBuffer+writeBuffer/2+(16<<20), room+(1<<20))
+	return max(writeBuffer+writeBuffer/2, room) + 1<<20
 }
 
 // get finds the newest entry that look may see. A key that a range tombstone of
@@ -80,4 +80,11 @@ func (m *memState) empty() bool { return m.mem.Entries() == 0 && m.tombs.Count()
 // usedBytes is what m holds of memory that counts against WriteBufferSize.
 func (m *memState) usedBytes() int64 {
 	return m.mem.UsedBytes() + m.tombs.UsedBytes()
+}
+
+// full reports whether m should become immutable. The hash buckets count against
+// the buffer as in RocksDB, but at most for half of it: a memtable that is full
+// when it is made would make every write begin another.
+func (m *memState) full(writeBuffer int64) bool {
+	return m.usedBytes() >= max(writeBuffer, m.mem.EmptyBytes()+writeBuffer/2)
 }

@@ -41,13 +41,13 @@ func modelFamilies() map[string]*ColumnFamilyOptions {
 			BloomLocality:   1,
 		}),
 		"total": small(ColumnFamilyOptions{
-			Table:    PlainTableOptions{HashTableRatio: TotalOrder, IndexSparseness: 5, StoreIndexInFile: Off, VerifyOnOpen: true},
+			Table:    PlainTableOptions{HashTableRatio: TotalOrder, IndexSparseness: 5, StoreIndexInFile: Off, Verify: VerifyAtOpen},
 			MemTable: MemTableOptions{Kind: SkipList},
 		}),
 		"reverse": small(ColumnFamilyOptions{
 			Comparator:      ReverseBytewise,
 			PrefixExtractor: FixedPrefix(4),
-			Table:           PlainTableOptions{BloomBitsPerKey: NoBloom, IndexSparseness: IndexEveryRow, ChunkChecksums: Off},
+			Table:           PlainTableOptions{BloomBitsPerKey: NoBloom, Verify: VerifyInBackground, IndexSparseness: IndexEveryRow, ChunkChecksums: Off},
 			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 8},
 		}),
 		"block": small(ColumnFamilyOptions{

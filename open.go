@@ -220,8 +220,7 @@ func (db *DB) familyOptions(name string, stored storedOptions) *ColumnFamilyOpti
 // addFamilies makes a ColumnFamily for each of the MANIFEST, with its files opened
 // and an empty memtable.
 func (db *DB) addFamilies(state *manifest.State, stored storedOptions) error {
-	table := &familyTable{byID: map[uint32]*ColumnFamily{}}
-	db.byID.Store(table)
+	var families []*ColumnFamily
 	for _, f := range state.Families {
 		o := db.familyOptions(f.Name, stored)
 		if o == nil && f.Comparator == ReverseBytewise.Name() {
@@ -235,11 +234,13 @@ func (db *DB) addFamilies(state *manifest.State, stored storedOptions) error {
 		if err := cf.start(f.Version, f.LogNumber); err != nil {
 			return err
 		}
-		db.families = append(db.families, cf)
-		table.byID[cf.id] = cf
+		families = append(families, cf)
 		if cf.id == 0 {
 			db.defaultCF = cf
 		}
+		db.mu.Lock()
+		db.setFamiliesLocked(families)
+		db.mu.Unlock()
 	}
 	db.lastSeq = state.LastSeq
 	db.visibleSeq.Store(state.LastSeq)

@@ -94,7 +94,8 @@ type Options struct {
 	// Logger receives background events. Nil discards them.
 	Logger *slog.Logger
 
-	// WALDir is where logs live. Empty means the database directory.
+	// WALDir is where logs live. Empty means the database directory; Open refuses that when
+	// the OPTIONS file names another one.
 	// RocksDB: wal_dir.
 	WALDir string
 	// WALRecoveryMode is what Open does with damaged logs. RocksDB: wal_recovery_mode.
@@ -241,9 +242,9 @@ type PlainTableOptions struct {
 	// ChunkChecksums adds a checksum for each 64 KiB of rows, which RocksDB
 	// ignores. Default means on.
 	ChunkChecksums Toggle
-	// VerifyOnOpen checks the chunk checksums of each file when it is opened, at the cost of
-	// reading it whole.
-	VerifyOnOpen bool
+	// Verify says when the checksums of files are checked beyond what reads check: not at all
+	// (the default; see DB.VerifyChecksum), when they are opened, or in the background after Open.
+	Verify VerifyMode
 
 	// Memory is how files are kept in RAM: none, willneed, populate (the default),
 	// lock, or resident. See mmapfs.Memory. It is not stored in the OPTIONS file.
@@ -252,6 +253,19 @@ type PlainTableOptions struct {
 	// served from the mapping meanwhile. Default means on.
 	LoadInBackground Toggle
 }
+
+// VerifyMode says when whole table files are checked against their checksums.
+type VerifyMode int8
+
+const (
+	// VerifyOnDemand leaves it to DB.VerifyChecksum. The default.
+	VerifyOnDemand VerifyMode = iota
+	// VerifyAtOpen reads each file whole before it serves reads; damage fails Open.
+	VerifyAtOpen
+	// VerifyInBackground reads the files after Open. Damage stops writes with ErrBackground,
+	// which wraps the error that names the file.
+	VerifyInBackground
+)
 
 // PlainTableMemory is how the files of a plain-table family are kept in RAM.
 type PlainTableMemory int8
@@ -337,6 +351,8 @@ func (o PlainTableOptions) validate(cf *ColumnFamilyOptions) error {
 		return fmt.Errorf("%w: plain table: unknown EncodingType %d", ErrInvalidArgument, f.EncodingType)
 	case math.IsNaN(f.HashTableRatio) || math.IsInf(f.HashTableRatio, 0):
 		return fmt.Errorf("%w: plain table: HashTableRatio %g", ErrInvalidArgument, f.HashTableRatio)
+	case o.Verify < VerifyOnDemand || o.Verify > VerifyInBackground:
+		return fmt.Errorf("%w: plain table: unknown Verify mode %d", ErrInvalidArgument, o.Verify)
 	case o.Memory < MemoryPopulate || o.Memory > MemoryResident:
 		return fmt.Errorf("%w: plain table: unknown memory policy %d", ErrInvalidArgument, o.Memory)
 	}

@@ -399,5 +399,8 @@ func (cf *ColumnFamily) writeOptions(f *optionsfile.File) {
 			// this its scans (ldb scan among them) end there.
 			s.Set("max_sequential_skip_in_iterations", "18446744073709551615")
 		}
+	case BlockBasedTableOptions:
+		writeSettings(t, blockSettings, &to)
+		writeSettings(s, compressionSettings, o)
 	}
 }

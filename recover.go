@@ -103,7 +103,7 @@ func (db *DB) replayLogs(state *manifest.State) (*replayed, error) {
 			if err := cf.active.add(cf, op.Kind, op.Key, op.Value, seq); err != nil {
 				return fmt.Errorf("log %d, sequence number %d, column family %q: %w", log, seq, cf.name, err)
 			}
-			if cf.active.usedBytes() >= cf.opts.WriteBufferSize {
+			if cf.active.full(cf.opts.WriteBufferSize) {
 				full = cf
 			}
 			return nil
@@ -236,6 +236,9 @@ func (db *DB) finishRecovery(r *replayed) error {
 	db.mu.Lock()
 	if keep {
 		db.logs = r.logs
+		for _, l := range r.logs {
+			db.closedLogBytes.Add(l.end)
+		}
 	}
 	db.logs = append(db.logs, log)
 	for _, cf := range db.families {

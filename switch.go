@@ -15,7 +15,7 @@ func (db *DB) makeRoomIn(cf *ColumnFamily, need int64) error {
 	if err := db.waitOutStall(); err != nil {
 		return err
 	}
-	if cf.active.usedBytes() < cf.opts.WriteBufferSize && cf.active.mem.HasRoom(need) {
+	if !cf.active.full(cf.opts.WriteBufferSize) && cf.active.mem.HasRoom(need) {
 		return nil
 	}
 	return db.switchMemtables([]*ColumnFamily{cf}, need)
@@ -112,6 +112,7 @@ func (db *DB) switchMemtables(families []*ColumnFamily, need int64) error {
 	if log != prev {
 		db.logs = append(db.logs[:len(db.logs):len(db.logs)], log)
 		db.wal = log
+		db.closedLogBytes.Add(prev.end)
 	}
 	for i, cf := range families {
 		if !cf.active.empty() { // else the read state before was the last to have it
@@ -144,28 +145,18 @@ func (db *DB) nextLog() (*logFile, error) {
 	return db.createLog(number, db.lastSeq+1, db.wal)
 }
 
-// limitLogs starts flushes of the families that keep the oldest log alive when
-// the live logs are larger than MaxTotalWALSize. Only the commit leader calls it.
+// limitLogs makes the memtables immutable that keep the oldest log alive when the
+// live logs are larger than MaxTotalWALSize. Only the commit leader calls it.
 func (db *DB) limitLogs() error {
-	db.mu.Lock()
-	var total int64
-	for _, l := range db.logs {
-		total += l.end
-	}
-	total += db.wal.w.Size()
-	limit := db.opts.MaxTotalWALSize
-	if limit == 0 {
-		for _, cf := range db.families {
-			limit += 4 * cf.opts.WriteBufferSize * int64(cf.opts.MaxWriteBufferNumber)
-		}
+	if db.closedLogBytes.Load()+db.wal.w.Size() <= db.logLimit.Load() {
+		return nil
 	}
 	var holders []*ColumnFamily
-	if total > limit {
-		oldest := db.logs[0].number
-		for _, cf := range db.families {
-			if len(cf.immutables) == 0 && !cf.active.empty() && cf.active.logNumber <= oldest {
-				holders = append(holders, cf)
-			}
+	db.mu.Lock()
+	oldest := db.logs[0].number
+	for _, cf := range db.families {
+		if len(cf.immutables) == 0 && !cf.active.empty() && cf.active.logNumber <= oldest {
+			holders = append(holders, cf)
 		}
 	}
 	db.mu.Unlock()

@@ -111,7 +111,7 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.M
 	switch o := cf.opts.Table.(type) {
 	case PlainTableOptions:
 		verify := plaintable.VerifyNone
-		if o.VerifyOnOpen {
+		if o.Verify == VerifyAtOpen {
 			verify = plaintable.VerifyAtOpen
 		}
 		h.plain, err = plaintable.Open(f, plaintable.ReaderOptions{

@@ -315,6 +315,9 @@ func (m *memState) add(cf *ColumnFamily, kind keys.Kind, key, value []byte, seq 
 // makeRoom switches memtables that are full or too small for the group, and waits
 // where too many wait for their flush.
 func (db *DB) makeRoom(g *commitGroup) error {
+	if err := db.limitLogs(); err != nil {
+		return err
+	}
 	for _, r := range g.requests {
 		for i := range r.batch.use {
 			u := &r.batch.use[i]
@@ -326,7 +329,7 @@ func (db *DB) makeRoom(g *commitGroup) error {
 			if len(g.requests) > 1 {
 				need = g.need(cf)
 			}
-			if cf.active.usedBytes() < cf.opts.WriteBufferSize && cf.active.mem.HasRoom(need) && !db.stalled.Load() {
+			if !cf.active.full(cf.opts.WriteBufferSize) && cf.active.mem.HasRoom(need) && !db.stalled.Load() {
 				continue
 			}
 			if err := db.makeRoomIn(cf, need); err != nil {
