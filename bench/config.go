@@ -88,8 +88,6 @@ type config struct {
 	cpuProfile         string
 	mutexProfile       string
 	blockProfile       string
-
-	given map[string]bool // flags that were on the command line
 }
 
 func newConfig() *config {

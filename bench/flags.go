@@ -69,7 +69,6 @@ func knownFlags() map[string]knownFlag {
 type flagParser struct {
 	bound    map[string]binding
 	known    map[string]knownFlag
-	set      map[string]bool // flags that were given, under their own names
 	warned   map[string]bool
 	warnings io.Writer
 	depth    int // of --flagfile
@@ -78,7 +77,7 @@ type flagParser struct {
 // parseFlags fills c from args. Warnings about flags without meaning go to w, a line each.
 func parseFlags(c *config, args []string, w io.Writer) error {
 	p := &flagParser{
-		bound: map[string]binding{}, known: knownFlags(), set: map[string]bool{},
+		bound: map[string]binding{}, known: knownFlags(),
 		warned: map[string]bool{}, warnings: w,
 	}
 	for _, b := range bindings(c) {
@@ -87,7 +86,6 @@ func parseFlags(c *config, args []string, w io.Writer) error {
 	if err := p.parse(args); err != nil {
 		return err
 	}
-	c.given = p.set
 	return c.check()
 }
 
@@ -151,7 +149,6 @@ func (p *flagParser) kindOf(name string) string {
 
 func (p *flagParser) apply(name, value string) error {
 	if b, ok := p.bound[name]; ok {
-		p.set[name] = true
 		if err := b.parse(value); err != nil {
 			return fmt.Errorf("illegal value %q for flag --%s: want %s", value, name, b.kind())
 		}

@@ -24,9 +24,6 @@ func TestFlagForms(t *testing.T) {
 		c.seed != -3 || c.compressionRatio != 0.25 || c.db != "some where" || c.writeBufferSize != 1<<20 {
 		t.Fatalf("%+v", c)
 	}
-	if !c.given["num"] || c.given["threads"] {
-		t.Fatal(c.given)
-	}
 }
 
 func TestFlagErrors(t *testing.T) {

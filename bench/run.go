@@ -177,7 +177,7 @@ func (b *bench) runAll() (err error) {
 	}
 	defer func() {
 		if b.db != nil {
-			b.db.Close()
+			err = errors.Join(err, b.db.Close())
 		}
 	}()
 	b.printHeader()
