@@ -160,7 +160,8 @@ type BlockBasedTableOptions struct {
 	FilterPolicy FilterPolicy
 	// WholeKeyFiltering adds whole keys to the filter. Default means on.
 	WholeKeyFiltering Toggle
-	// UseDeltaEncoding shares key prefixes in data blocks. Default means on.
+	// UseDeltaEncoding shares key prefixes in data blocks. Default means on. It is not stored in
+	// the OPTIONS file: RocksDB 7.8 would refuse the file.
 	UseDeltaEncoding Toggle
 	// EnableIndexCompression compresses index blocks too. Default means on.
 	EnableIndexCompression Toggle
@@ -287,7 +288,7 @@ var blockSettings = []setting[BlockBasedTableOptions]{
 			return err
 		}},
 	toggleSetting("whole_key_filtering", func(o *BlockBasedTableOptions) *Toggle { return &o.WholeKeyFiltering }),
-	toggleSetting("use_delta_encoding", func(o *BlockBasedTableOptions) *Toggle { return &o.UseDeltaEncoding }),
+	notWritten(toggleSetting("use_delta_encoding", func(o *BlockBasedTableOptions) *Toggle { return &o.UseDeltaEncoding })), // unknown to RocksDB 7.8
 	toggleSetting("enable_index_compression", func(o *BlockBasedTableOptions) *Toggle { return &o.EnableIndexCompression }),
 	flagSetting("partition_filters", func(o *BlockBasedTableOptions) *bool { return &o.PartitionFilters }),
 	flagSetting("block_align", func(o *BlockBasedTableOptions) *bool { return &o.BlockAlign }),

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 )
@@ -50,7 +51,8 @@ func (cf *ColumnFamily) ID() uint32 { return cf.id }
 // Options returns the options in force, defaults filled in. They must not be changed.
 func (cf *ColumnFamily) Options() *ColumnFamilyOptions { return cf.opts }
 
-// newColumnFamily checks options and makes a family without memtable or files.
+// newColumnFamily checks options and makes a family without memtable or files. The
+// first that is block-based brings the block cache. One call at a time.
 func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*ColumnFamily, error) {
 	if o == nil {
 		o = &ColumnFamilyOptions{}
@@ -61,6 +63,16 @@ func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*
 	}
 	if o.PrefixExtractor == nil && (o.MemTable.Kind == HashSkipList || o.MemTable.Kind == HashLinkList) {
 		db.log.Warn("a hash memtable needs a prefix extractor; using a skip list", "family", name)
+	}
+	if b, ok := o.Table.(BlockBasedTableOptions); ok && !b.NoBlockCache && db.cache == nil {
+		var err error
+		if db.cache, err = blockcache.New(blockcache.Options{
+			Capacity:  db.opts.BlockCacheSize,
+			HugePages: true,
+			Placement: db.opts.Placement,
+		}); err != nil {
+			return nil, err
+		}
 	}
 	return &ColumnFamily{
 		db: db, id: id, name: name, opts: o,

@@ -200,7 +200,6 @@ func TestOpenNeedsNoOptions(t *testing.T) {
 		}
 	}
 	known["DBOptions/wal_dir"] = true // left out there, since it was not set
-	known["TableOptions/BlockBasedTable/use_delta_encoding"] = true
 	ours, _, err := optionsfile.LoadLatest(fsys, "/db")
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,9 @@ func memtableReserve(writeBuffer, room int64) int64 {
 // get finds the newest entry that look may see. A key that a range tombstone of
 // this memtable covers is reported as an entry of kind RangeDelete.
 func (m *memState) get(look *keys.Lookup) (value []byte, trailer uint64, ok bool) {
-	value, trailer, ok = m.mem.Get(look)
+	if m.mem.Entries() > 0 { // after a compaction nothing is there: no miss for its filter
+		value, trailer, ok = m.mem.Get(look)
+	}
 	if m.tombs.Count() > 0 {
 		cover := m.tombs.Cover(look.UserKey, look.Seq)
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 
-	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -82,15 +81,6 @@ func (db *DB) open() error {
 	if err := db.prepareDirectory(); err != nil {
 		return err
 	}
-	cache, err := blockcache.New(blockcache.Options{
-		Capacity:  db.opts.BlockCacheSize,
-		HugePages: true,
-		Placement: db.opts.Placement,
-	})
-	if err != nil {
-		return err
-	}
-	db.cache = cache
 	stored, err := db.loadOptions()
 	if err != nil {
 		return err

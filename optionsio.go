@@ -165,8 +165,17 @@ func readSettings[T any](s *optionsfile.Section, table []setting[T], o *T) error
 
 func writeSettings[T any](s *optionsfile.Section, table []setting[T], o *T) {
 	for _, t := range table {
-		s.Set(t.name, t.get(o))
+		if t.get != nil {
+			s.Set(t.name, t.get(o))
+		}
 	}
+}
+
+// notWritten is s for names that are only read: RocksDB refuses a file with a
+// name that it does not know.
+func notWritten[T any](s setting[T]) setting[T] {
+	s.get = nil
+	return s
 }
 
 // memtableForms are the names of the memtables in OPTIONS files.
