@@ -144,7 +144,9 @@ func randomBlockSpec(rng *rand.Rand, s spec) spec {
 		s.Table["partition_filters"] = pick("true", "false")
 	}
 	if s.Compression == "kNoCompression" {
-		s.Table["block_align"] = pick("true", "false")
+		if s.Table["block_align"] = pick("true", "false"); s.Table["block_align"] == "true" {
+			s.Table["block_size"] = pick("256", "4096") // a power of two
+		}
 	}
 	return s
 }

@@ -113,9 +113,11 @@ func TestRandomOptions(t *testing.T) {
 // that change what its logs and MANIFESTs look like.
 func randomRocksDB(rng *rand.Rand) string {
 	var b strings.Builder
-	b.WriteString("allow_concurrent_memtable_write=false;max_open_files=-1;")
+	// Without mmap the iterators of RocksDB's plain tables give wrong values: their
+	// read buffers are used again under values that were not copied yet.
+	b.WriteString("allow_concurrent_memtable_write=false;max_open_files=-1;allow_mmap_reads=true;")
 	for _, o := range []string{
-		"allow_mmap_reads=true;", "wal_compression=kZSTD;", "recycle_log_file_num=2;", "write_dbid_to_manifest=true;",
+		"wal_compression=kZSTD;", "recycle_log_file_num=2;", "write_dbid_to_manifest=true;",
 		"track_and_verify_wals_in_manifest=true;", "avoid_flush_during_shutdown=true;", "avoid_flush_during_recovery=true;",
 		"atomic_flush=true;", "max_manifest_file_size=3000;", "two_write_queues=true;", "allow_mmap_writes=true;",
 	} {
@@ -135,7 +137,7 @@ func TestDroppedFamily(t *testing.T) {
 			w := newWorld(t, 300, fixedSpecs[0], extra, fixedSpecs[5], blockSpecs[3])
 			options := dbOptions{}.text()
 			if firstIsRocks {
-				options = "allow_concurrent_memtable_write=false;"
+				options = "allow_concurrent_memtable_write=false;allow_mmap_reads=true;"
 			}
 			s := w.create(firstIsRocks, options).busy(600)
 			drop := func(s *script) *script {
