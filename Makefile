@@ -2,6 +2,7 @@
 # alone; make oracle FLATROCK_ORACLE_SEEDS=0+500 tries more options.
 
 GO        ?= go
+oracles    = $(shell git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^//go:build oracle$$')
 FUZZTIME  ?= 3s
 export CGO_ENABLED = 0
 
@@ -20,7 +21,7 @@ format:
 
 vet:
 	$(GO) vet ./...
-	$(GO) vet -tags oracle ./oracle
+	$(GO) vet -tags oracle ./...
 
 build:
 	$(GO) build ./...
@@ -43,4 +44,4 @@ fuzz:
 
 # RocksDB reads what Flatrock wrote, and the other way round. See oracle/doc.go.
 oracle:
-	$(GO) test -tags oracle -count=1 ./oracle
+	$(GO) test -tags oracle -count=1 -run "$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/^\1$$/p' $(oracles) | paste -sd'|' -)" $(sort $(addprefix ./,$(dir $(oracles))))
