@@ -127,7 +127,7 @@ const batch = 1 << 14
 
 // PlacementOf asks where each page of b is; b must begin on a page. It costs about
 // 0.1 µs a page (a quarter of a second for 10 GiB): SamplePlacement is for large
-// ranges. It does not fault pages in. ErrNotSupported where there is no NUMA.
+// ranges. It reads no page in. ErrNotSupported where there is no NUMA.
 func PlacementOf(b []byte) (Placement, error) { return SamplePlacement(b, 0) }
 
 // SamplePlacement is PlacementOf asking about at most n pages, evenly spaced, and
@@ -172,22 +172,40 @@ type query struct {
 }
 
 func (q *query) ask(p *Placement) error {
-	status := q.status[:len(q.addrs)]
-	if err := movePages(q.addrs, nil, status, 0); err != nil {
+	var absent []uintptr
+	err := q.each(q.addrs, func(addr uintptr, node int) {
+		if node < 0 {
+			absent = append(absent, addr)
+			return
+		}
+		p.on(node, 1)
+	})
+	if err != nil {
+		return err
+	}
+	p.Pages += int64(len(q.addrs))
+	p.NotPresent += int64(len(absent))
+	return q.each(reveal(absent), func(_ uintptr, node int) {
+		if node >= 0 {
+			p.on(node, 1)
+			p.NotPresent--
+		}
+	})
+}
+
+// each calls f with the node of each page, -1 for one that is not there.
+func (q *query) each(addrs []uintptr, f func(addr uintptr, node int)) error {
+	if len(addrs) == 0 {
+		return nil
+	}
+	status := q.status[:len(addrs)]
+	if err := movePages(addrs, nil, status, 0); err != nil {
 		return fmt.Errorf("numa: placement: %w", explain(err))
 	}
-	for _, s := range status {
-		p.Pages++
-		switch {
-		case s >= 0:
-			p.on(int(s), 1)
-		case unix.Errno(-s) == unix.ENOENT, unix.Errno(-s) == unix.EFAULT:
-			// Kernels differ on untouched anonymous memory, the zero page, and
-			// addresses without a mapping; b is mapped.
-			p.NotPresent++
-		default:
-			p.Failed++
-		}
+	for i, s := range status {
+		// Kernels differ on which of ENOENT and EFAULT is untouched anonymous
+		// memory, the zero page, or an address without a mapping; b is mapped.
+		f(addrs[i], max(int(s), -1))
 	}
 	return nil
 }

@@ -29,17 +29,17 @@ func Migrate(b []byte, node int) (Placement, error) {
 	if err := usable(p); err != nil {
 		return Placement{}, err
 	}
-	if err := move(b, unix.MPOL_MF_MOVE, func(uintptr) int { return node }); err != nil {
-		return Placement{}, fmt.Errorf("numa: migrate to node %d: %w", node, explain(err))
+	var found Placement
+	for range 2 { // the second round is for pages that only PlacementOf made visible
+		if err := move(b, unix.MPOL_MF_MOVE, func(uintptr) int { return node }); err != nil {
+			return Placement{}, fmt.Errorf("numa: migrate to node %d: %w", node, explain(err))
+		}
+		var err error
+		if found, err = PlacementOf(b); err != nil || found.Elsewhere(node) == 0 {
+			return found, err
+		}
 	}
-	found, err := PlacementOf(b)
-	if err != nil {
-		return found, err
-	}
-	if n := found.Elsewhere(node); n > 0 {
-		return found, &MisplacedError{Want: []int{node}, Pages: n, Found: found}
-	}
-	return found, nil
+	return found, &MisplacedError{Want: []int{node}, Pages: found.Elsewhere(node), Found: found}
 }
 
 // move moves each present page of b to nodeOf its address.

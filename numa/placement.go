@@ -18,8 +18,6 @@ type Placement struct {
 	// (they share the kernel's zero page), or dropped, or of a file whose page is at
 	// most in the page cache.
 	NotPresent int64
-	// Failed pages could not be asked about.
-	Failed int64
 }
 
 // Add adds the counts of q to p.
@@ -29,7 +27,6 @@ func (p *Placement) Add(q Placement) {
 	}
 	p.Pages += q.Pages
 	p.NotPresent += q.NotPresent
-	p.Failed += q.Failed
 	for node, n := range q.ByNode {
 		p.on(node, n)
 	}
@@ -92,13 +89,8 @@ func (p Placement) String() string {
 	for _, id := range p.Nodes() {
 		parts = append(parts, fmt.Sprintf("node %d: %s", id, formatBytes(p.BytesOn(id))))
 	}
-	for _, rest := range []struct {
-		name  string
-		pages int64
-	}{{"not present", p.NotPresent}, {"failed", p.Failed}} {
-		if rest.pages > 0 {
-			parts = append(parts, rest.name+": "+formatBytes(rest.pages*p.PageSize))
-		}
+	if p.NotPresent > 0 {
+		parts = append(parts, "not present: "+formatBytes(p.NotPresent*p.PageSize))
 	}
 	if parts == nil {
 		return "no pages"
@@ -113,9 +105,8 @@ func (p Placement) scale(pages int64) Placement {
 		return p
 	}
 	up := func(n int64) int64 { return int64(float64(n) / float64(p.Pages) * float64(pages)) }
-	whole := Placement{PageSize: p.PageSize, Pages: pages,
-		NotPresent: up(p.NotPresent), Failed: up(p.Failed)}
-	left := pages - whole.NotPresent - whole.Failed
+	whole := Placement{PageSize: p.PageSize, Pages: pages, NotPresent: up(p.NotPresent)}
+	left := pages - whole.NotPresent
 	largest := -1
 	for _, node := range p.Nodes() {
 		whole.on(node, up(p.ByNode[node]))

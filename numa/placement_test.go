@@ -28,8 +28,8 @@ func TestRemoteShare(t *testing.T) {
 
 func TestPlacementText(t *testing.T) {
 	p := on(map[int]int64{2: 256, 0: 1})
-	p.NotPresent, p.Failed = 3, 1
-	if got, want := p.String(), "node 0: 4.0 KiB, node 2: 1.0 MiB, not present: 12.0 KiB, failed: 4.0 KiB"; got != want {
+	p.NotPresent = 3
+	if got, want := p.String(), "node 0: 4.0 KiB, node 2: 1.0 MiB, not present: 12.0 KiB"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := (Placement{}).String(); got != "no pages" {
@@ -40,8 +40,8 @@ func TestPlacementText(t *testing.T) {
 func TestAddStartsFromZero(t *testing.T) {
 	var sum Placement
 	sum.Add(on(map[int]int64{0: 1}))
-	sum.Add(Placement{PageSize: 4096, Pages: 5, NotPresent: 3, Failed: 1, ByNode: map[int]int64{1: 1}})
-	if sum.PageSize != 4096 || sum.Pages != 6 || sum.NotPresent != 3 || sum.Failed != 1 || sum.ByNode[0] != 1 || sum.ByNode[1] != 1 {
+	sum.Add(Placement{PageSize: 4096, Pages: 4, NotPresent: 3, ByNode: map[int]int64{1: 1}})
+	if sum.PageSize != 4096 || sum.Pages != 5 || sum.NotPresent != 3 || sum.ByNode[0] != 1 || sum.ByNode[1] != 1 {
 		t.Errorf("%+v", sum)
 	}
 }

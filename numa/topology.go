@@ -297,10 +297,12 @@ func (r *reader) status(t *Topology) {
 	if r.err == nil && cpus == nil && nodes == nil {
 		r.fail(name, "expected Cpus_allowed_list and Mems_allowed_list, found neither")
 	}
-	threads, _ := fs.Glob(r.tree, "proc/self/task/*/status")
-	for _, name := range threads {
-		more, _ := r.allowed(name, false) // a thread may have ended by now
-		cpus = append(cpus, more...)
+	if without(t.OnlineCPUs, cpus) != nil {
+		threads, _ := fs.Glob(r.tree, "proc/self/task/*/status")
+		for _, name := range threads {
+			more, _ := r.allowed(name, false) // a thread may have ended by now
+			cpus = append(cpus, without(more, cpus)...)
+		}
 	}
 	if cpus == nil {
 		cpus = t.OnlineCPUs

@@ -27,15 +27,19 @@ func judge(console string, tests []built) (passed int, err error) {
 			problems = append(problems, fmt.Errorf("%s: failed (exit %q)", t.name, code))
 		}
 		results := resultsOf(output)
+		var unfinished []string
 		for _, name := range t.tests {
 			switch results[name] {
 			case "PASS":
 				passed++
 			case "":
-				problems = append(problems, fmt.Errorf("%s: %s did not finish", t.name, name))
+				unfinished = append(unfinished, name)
 			default:
 				problems = append(problems, fmt.Errorf("%s: %s: %s", t.name, name, results[name]))
 			}
+		}
+		if len(unfinished) > 0 {
+			problems = append(problems, fmt.Errorf("%s: %d tests did not finish, the first %s", t.name, len(unfinished), unfinished[0]))
 		}
 	}
 	return passed, errors.Join(problems...)

@@ -32,7 +32,7 @@ func TestJudgeFailsWhateverElse(t *testing.T) {
 	for _, c := range []struct{ name, from, to, want string }{
 		{"a failure", "--- PASS: TestA", "--- FAIL: TestA", "TestA: FAIL"},
 		{"a skip", "--- PASS: TestA", "--- SKIP: TestA", "TestA: SKIP"},
-		{"a subtest is not the test", "text without a newline--- PASS: TestB (1.00s)\n", "", "TestB did not finish"},
+		{"a subtest is not the test", "text without a newline--- PASS: TestB (1.00s)\n", "", "1 tests did not finish, the first TestB"},
 		{"an exit code", "exit 0", "exit 2", `exit "2"`},
 		{"a kernel panic", "vmtest: end ./numa exit 0\nvmtest: done\n", "Kernel panic - not syncing\n", "did not come to its end"},
 		{"a guest that failed", "vmtest: done", "vmtest: guest failed: mount proc", "guest: mount proc"},

@@ -20,7 +20,7 @@ type node struct {
 }
 
 // nodeMemory holds what Linux needs on node 0, and the tests' ranges on each.
-const nodeMemory = 224
+const nodeMemory = 384
 
 // machines by the name that -machines takes.
 var machines = []machine{

@@ -42,6 +42,7 @@ type config struct {
 	timeout      time.Duration
 	verbose      bool
 	dump         bool
+	balancing    bool
 }
 
 // tests are "-test ./dir" or "-test ./dir=pattern".
@@ -83,6 +84,7 @@ func parse(args []string) (*config, error) {
 	f.Var(&c.tests, "test", "package directory, or directory=pattern of tests; may be repeated (default ./numa)")
 	f.DurationVar(&c.timeout, "timeout", 2*time.Minute, "for each machine")
 	f.BoolVar(&c.verbose, "v", false, "print the consoles as they come")
+	f.BoolVar(&c.balancing, "balancing", false, "let the kernel balance pages by itself, which may move what tests have placed")
 	f.BoolVar(&c.dump, "dump", false, "run no tests: print the files that numa.Read reads, for testdata")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -329,10 +331,14 @@ func (c *config) boot(out io.Writer, tmp string, m machine, tests []built) (int,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
+	boot := "console=ttyS0 panic=-1 loglevel=3 mitigations=off " + m.boot
+	if !c.balancing && !c.dump {
+		boot += " numa_balancing=disable"
+	}
 	args := append([]string{"-accel", "tcg,thread=multi", "-nodefaults", "-no-user-config", "-display", "none",
 		"-serial", "stdio", "-no-reboot", "-kernel", c.kernel, "-initrd", archive,
 		// panic=-1 with -no-reboot: a panic ends the machine at once.
-		"-append", "console=ttyS0 panic=-1 loglevel=3 mitigations=off " + m.boot}, m.args()...)
+		"-append", boot}, m.args()...)
 	cmd := exec.CommandContext(ctx, c.qemu, args...)
 	var console bytes.Buffer
 	cmd.Stdout = &console

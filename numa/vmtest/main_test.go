@@ -13,8 +13,8 @@ func TestMachineArguments(t *testing.T) {
 	}
 	got := strings.Join(m.args(), " ")
 	for _, want := range []string{
-		"-m 672M", "-smp cpus=3,sockets=3,threads=1",
-		"-object memory-backend-ram,id=m0,size=224M", "-numa node,nodeid=0,cpus=0,memdev=m0",
+		"-m 1152M", "-smp cpus=3,sockets=3,threads=1",
+		"-object memory-backend-ram,id=m0,size=384M", "-numa node,nodeid=0,cpus=0,memdev=m0",
 		"-numa node,nodeid=1,cpus=1 ", "-numa node,nodeid=2,memdev=m2", "-numa node,nodeid=3,cpus=2,memdev=m3",
 		"-numa dist,src=0,dst=2,val=30", "-numa dist,src=3,dst=0,val=20",
 	} {
