@@ -298,3 +298,44 @@ func TestRulesNotice(t *testing.T) {
 		}
 	}
 }
+
+// TestReadmeShowsWhatCompiles holds the Go code in README.md to the examples.
+func TestReadmeShowsWhatCompiles(t *testing.T) {
+	flat := func(s string) string {
+		var b strings.Builder
+		for line := range strings.Lines(s) {
+			b.WriteString(strings.TrimSpace(line))
+			b.WriteByte('\n')
+		}
+		return b.String()
+	}
+	files := map[string]string{}
+	walk(t, func(name string, text []byte) { files[name] = string(text) })
+	examples := flat(files["example_test.go"])
+	blocks := strings.Split(files["README.md"], "```go\n")[1:]
+	if len(blocks) == 0 {
+		t.Fatal("README.md shows no code")
+	}
+	for _, b := range blocks {
+		code, _, _ := strings.Cut(b, "```")
+		if !strings.Contains(examples, flat(code)) {
+			t.Errorf("README.md shows code that is not in example_test.go:\n%s", code)
+		}
+	}
+}
+
+// TestLinksLeadSomewhere checks the relative links of the Markdown files.
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	top := root(t)
+	walk(t, func(name string, text []byte) {
+		if path.Ext(name) != ".md" {
+			return
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(top, filepath.FromSlash(path.Dir(name)), filepath.FromSlash(m[1]))); err != nil {
+				t.Errorf("%s links to %s: %v", name, m[1], err)
+			}
+		}
+	})
+}
