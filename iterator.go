@@ -75,6 +75,9 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 		VerifyChecksums: ro.VerifyChecksums.or(true),
 		ReadaheadSize:   ro.ReadaheadSize,
 	}
+	// The sequence number comes first: what it covers is in the memtables then, so
+	// that one without entries has nothing to show.
+	seq := cf.readSeq(ro)
 	it.sources, it.tombs = it.sources[:0], it.tombs[:0]
 	it.addMemtable(s.active)
 	for _, m := range s.immutables {
@@ -110,7 +113,7 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	}
 	o := iterator.Options{
 		Order: cf.order,
-		Seq:   cf.readSeq(ro),
+		Seq:   seq,
 		Lower: ro.LowerBound, Upper: ro.UpperBound,
 		Operator:   cf.opts.MergeOperator,
 		Tombstones: it.tombs,
@@ -126,7 +129,7 @@ func (it *iteratorState) addMemtable(m *memState) {
 	for _, l := range m.tombs.AppendLists(nil) {
 		it.tombs = append(it.tombs, iterator.SourceTombstones{Source: len(it.sources), List: l})
 	}
-	if m.mem.Entries() > 0 || m == it.state.active {
+	if m.mem.Entries() > 0 {
 		it.sources = append(it.sources, m.mem.NewIterator())
 	}
 }

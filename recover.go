@@ -100,7 +100,9 @@ func (db *DB) replayLogs(state *manifest.State) (*replayed, error) {
 					return err
 				}
 			}
-			if err := cf.active.add(cf, op.Kind, op.Key, op.Value, seq); err != nil {
+			p := prepared{cf: cf, key: op.Key, value: op.Value, kind: op.Kind}
+			p.prefixLen, p.hash = cf.opts.PrefixExtractor.Hash(op.Key)
+			if err := cf.active.add(&p, seq); err != nil {
 				return fmt.Errorf("log %d, sequence number %d, column family %q: %w", log, seq, cf.name, err)
 			}
 			if cf.active.full(cf.opts.WriteBufferSize) {

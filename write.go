@@ -38,8 +38,12 @@ var requestPool = sync.Pool{New: func() any { return &request{wake: make(chan st
 type commitGroup struct {
 	requests []*request
 	parts    [][]byte
+	ops      []prepared
 	header   [wal.HeaderLen]byte
 }
+
+// maxKeptOps is how many operations a group's memory is kept for.
+const maxKeptOps = 4096
 
 // Write commits b atomically. When it returns nil the writes are visible, and
 // survive the death of the process; with WriteOptions.Sync that of the machine
@@ -228,6 +232,9 @@ func (db *DB) commit(g *commitGroup) error {
 	for _, r := range g.requests {
 		count += r.batch.rep.Count()
 	}
+	if err := db.prepare(g); err != nil {
+		return err
+	}
 	lead := g.requests[0]
 	if !lead.noWAL {
 		if err := db.logGroup(g, first, count); err != nil {
@@ -235,12 +242,13 @@ func (db *DB) commit(g *commitGroup) error {
 		}
 	}
 	db.lastSeq += uint64(count)
-	seq := first
-	for _, r := range g.requests {
-		if err := db.insert(r.batch, seq, lead.noWAL); err != nil {
-			return db.fail("memtable insert", err)
-		}
-		seq += uint64(r.batch.rep.Count())
+	err := g.insert(first, lead.noWAL)
+	clear(g.ops)
+	if cap(g.ops) > maxKeptOps {
+		g.ops = nil
+	}
+	if err != nil {
+		return db.fail("memtable insert", err)
 	}
 	db.visibleSeq.Store(db.lastSeq)
 	db.metrics.writes.Add(int64(count))
@@ -273,43 +281,80 @@ func (db *DB) logGroup(g *commitGroup, first uint64, count uint32) error {
 	return nil
 }
 
-// insert puts the operations of b into the memtables, the first with seq.
-func (db *DB) insert(b *Batch, seq uint64, noWAL bool) error {
-	var op wal.Op
-	ops := wal.Decode(b.rep.Bytes())
+// prepared is an operation of the group that is ready for its memtable. Key and
+// value are borrowed from the batch.
+type prepared struct {
+	cf         *ColumnFamily
+	key, value []byte
+	kind       keys.Kind
+	prefixLen  int
+	hash       uint32
+}
+
+// prepare decodes the group, hashes each key, and loads the bucket that it goes
+// to: the misses of different keys overlap with each other, and with the work of
+// logging that comes in between. It finds what is wrong with a batch before
+// anything is logged.
+func (db *DB) prepare(g *commitGroup) error {
+	g.ops = g.ops[:0]
 	families := db.byID.Load().byID
 	cf := db.defaultCF
-	for ops.Next(&op) {
-		if !op.Counts() {
-			continue
-		}
-		if op.CF != cf.id {
-			cf = families[op.CF]
-			if cf == nil {
-				return fmt.Errorf("batch for unknown column family %d", op.CF)
+	var touched uint64
+	for _, r := range g.requests {
+		var op wal.Op
+		decoder := wal.Decode(r.batch.rep.Bytes())
+		for decoder.Next(&op) {
+			if !op.Counts() {
+				continue
 			}
+			if op.CF != cf.id {
+				if cf = families[op.CF]; cf == nil {
+					return fmt.Errorf("%w: a batch for column family %d, which does not exist", ErrInvalidArgument, op.CF)
+				}
+			}
+			p := prepared{cf: cf, key: op.Key, value: op.Value, kind: op.Kind}
+			p.prefixLen, p.hash = cf.opts.PrefixExtractor.Hash(op.Key)
+			touched += cf.active.mem.TouchAdd(p.prefixLen, p.hash)
+			g.ops = append(g.ops, p)
 		}
-		if err := cf.active.add(cf, op.Kind, op.Key, op.Value, seq); err != nil {
+		if err := decoder.Err(); err != nil {
 			return err
 		}
+	}
+	sink(touched)
+	return nil
+}
+
+// insert puts the prepared operations into the memtables, the first with seq.
+func (g *commitGroup) insert(seq uint64, noWAL bool) error {
+	if len(g.ops) > 1 {
+		var touched uint64
+		for i := range g.ops {
+			p := &g.ops[i]
+			touched += p.cf.active.mem.TouchAddNode(p.prefixLen, p.hash)
+		}
+		sink(touched)
+	}
+	for i := range g.ops {
+		p := &g.ops[i]
 		if noWAL {
-			cf.active.unlogged.Store(true)
+			p.cf.active.unlogged.Store(true)
+		}
+		if err := p.cf.active.add(p, seq); err != nil {
+			return err
 		}
 		seq++
 	}
-	return ops.Err()
+	return nil
 }
 
 // add inserts one operation into the memtable.
-func (m *memState) add(cf *ColumnFamily, kind keys.Kind, key, value []byte, seq uint64) error {
-	if kind == keys.KindRangeDelete {
-		m.tombs.Add(key, value, seq)
+func (m *memState) add(p *prepared, seq uint64) error {
+	if p.kind == keys.KindRangeDelete {
+		m.tombs.Add(p.key, p.value, seq)
 		return nil
 	}
-	var look keys.Lookup
-	look.UserKey = key
-	cf.opts.PrefixExtractor.Prepare(&look)
-	return m.mem.Add(key, keys.Pack(seq, kind), value, look.PrefixLen, look.Hash)
+	return m.mem.Add(p.key, keys.Pack(seq, p.kind), p.value, p.prefixLen, p.hash)
 }
 
 // makeRoom switches memtables that are full or too small for the group, and waits
