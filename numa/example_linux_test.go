@@ -44,7 +44,7 @@ func ExamplePopulate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	f, err := os.CreateTemp(".", "example-*")
+	f, err := os.CreateTemp("", "example-*")
 	if err != nil {
 		log.Fatal(err)
 	}
