@@ -1,6 +1,8 @@
 package plaintable
 
 import (
+	"sync"
+
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -42,8 +44,13 @@ const maxSegment = 4096
 // NewIterator returns an iterator over the file as it is in memory now. The
 // options are for block-based tables, and have no effect.
 func (r *Reader) NewIterator(table.IterOptions) table.Iterator {
-	return &iterator{r: r, v: r.view.Load()}
+	it := iterators.Get().(*iterator)
+	it.r, it.v = r, r.view.Load()
+	return it
 }
+
+// iterators are closed ones: a seek makes and closes one for each file that it looks into.
+var iterators = sync.Pool{New: func() any { return new(iterator) }}
 
 func (it *iterator) Valid() bool     { return it.valid }
 func (it *iterator) UserKey() []byte { return it.key }
@@ -51,10 +58,15 @@ func (it *iterator) Trailer() uint64 { return it.cur.trailer }
 func (it *iterator) Value() []byte   { return it.cur.value }
 func (it *iterator) Err() error      { return it.err }
 
+// Close gives the iterator back; it must not be used afterwards.
 func (it *iterator) Close() error {
-	it.valid = false
-	it.segment, it.buf, it.key = nil, nil, nil
-	return it.err
+	if it.r == nil {
+		return nil // closed already
+	}
+	err := it.err
+	*it = iterator{buf: it.buf[:0], segment: it.segment[:0]}
+	iterators.Put(it)
+	return err
 }
 
 func (it *iterator) SeekGE(userKey []byte, trailer uint64) bool {
