@@ -21,6 +21,7 @@ func (db *DB) startBackground() {
 // family's policy, one after the other, and publishes each as it is ready.
 func (db *DB) loadLoop() {
 	defer db.workers.Done()
+	defer db.placed.settle(db.log)()
 	start, loaded := time.Now(), 0
 	for {
 		h := db.nextToLoad()
@@ -111,7 +112,10 @@ func (db *DB) load(h *tableHandle) error {
 	h.wants = mmapfs.MemoryNone
 	h.refs++ // the file must not go away meanwhile
 	db.mu.Unlock()
-	err := h.plain.Load(memory, db.opts.Placement)
+	err := db.placed.whileLoading(func() error { return h.plain.Load(memory, db.placed.tables) })
+	if err == nil {
+		db.placed.gather(h.plain, db.log)
+	}
 
 	db.mu.Lock()
 	if err == nil && cf.tables[h.meta.Number] == h && !db.stopping {

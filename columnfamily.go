@@ -69,7 +69,7 @@ func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*
 		if db.cache, err = blockcache.New(blockcache.Options{
 			Capacity:  db.opts.BlockCacheSize,
 			HugePages: true,
-			Placement: db.opts.Placement,
+			Placement: db.placed.cache,
 		}); err != nil {
 			return nil, err
 		}

@@ -65,6 +65,7 @@ func (cf *ColumnFamily) compactionOptions() *compaction.Options {
 // first, then what the pickers find.
 func (db *DB) compactLoop() {
 	defer db.workers.Done()
+	defer db.placed.settle(db.log)()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	for {

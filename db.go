@@ -28,6 +28,7 @@ type DB struct {
 	sessionID string
 	hostID    string
 	cache     *blockcache.Cache // shared by the block-based families
+	placed    placement
 	defaultCF *ColumnFamily
 	opening   bool            // true until Open returns
 	lifetime  context.Context // ends when Close begins

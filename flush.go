@@ -122,6 +122,7 @@ func (db *DB) pickFlushLocked() (*ColumnFamily, []*memState) {
 // flushLoop writes immutable memtables to level 0, one family at a time.
 func (db *DB) flushLoop() {
 	defer db.workers.Done()
+	defer db.placed.settle(db.log)()
 	for {
 		db.mu.Lock()
 		cf, mems := db.pickFlushLocked()

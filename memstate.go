@@ -45,7 +45,7 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 			Name: "memtable",
 			// A small memtable would clear a huge page for a few kilobytes.
 			HugePages: cf.opts.WriteBufferSize >= 8<<20,
-			Placement: cf.db.opts.Placement,
+			Placement: cf.db.placed.memtables,
 		},
 	})
 	if err != nil {

@@ -78,6 +78,9 @@ func newDB(dir string, o *Options) (*DB, error) {
 }
 
 func (db *DB) open() error {
+	if err := db.place(); err != nil {
+		return err
+	}
 	if err := db.prepareDirectory(); err != nil {
 		return err
 	}

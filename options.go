@@ -128,9 +128,9 @@ type Options struct {
 	// families share. Zero means 32 MiB. RocksDB: block_cache.
 	BlockCacheSize int64
 
-	// Placement says on which NUMA nodes memtables, resident tables and the block
-	// cache live.
-	Placement mmapfs.Placement
+	// Placement says on which NUMA nodes memory lies and background work runs.
+	// DB.Placement shows what came of it.
+	Placement Placement
 }
 
 // ColumnFamilyDescriptor names a family and its options.

@@ -72,18 +72,19 @@ func (cf *ColumnFamily) openTable(meta *manifest.FileMetadata) (*tableHandle, er
 	if o, ok := cf.opts.Table.(PlainTableOptions); ok {
 		memory = o.Memory.policy()
 		if o.LoadInBackground.or(true) && cf.db.opening && memory != mmapfs.MemoryNone && memory != mmapfs.MemoryWillNeed {
-			h, err := cf.openTableIn(meta, mmapfs.MemoryNone)
+			h, err := cf.openTableIn(meta, mmapfs.MemoryNone, &placement{home: -1})
 			if err == nil {
 				h.wants = memory
 			}
 			return h, err
 		}
 	}
-	return cf.openTableIn(meta, memory)
+	return cf.openTableIn(meta, memory, &cf.db.placed)
 }
 
-// openTableIn opens a file with a memory policy, which only plain tables have.
-func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.Memory) (*tableHandle, error) {
+// openTableIn opens a file with a memory policy and a placement, which only plain
+// tables have.
+func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
 	db := cf.db
 	name := manifest.TableName(db.dir, meta.Number)
 	f, err := db.fs.Open(name)
@@ -114,16 +115,22 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.M
 		if o.Verify == VerifyAtOpen {
 			verify = plaintable.VerifyAtOpen
 		}
-		h.plain, err = plaintable.Open(f, plaintable.ReaderOptions{
-			Options:       o.format(),
-			Order:         cf.order,
-			Extractor:     cf.opts.PrefixExtractor,
-			BloomLocality: cf.opts.BloomLocality,
-			Memory:        memory,
-			Placement:     db.opts.Placement,
-			Verify:        verify,
-			FileSize:      int64(meta.Size),
+		err = placed.whileLoading(func() (err error) {
+			h.plain, err = plaintable.Open(f, plaintable.ReaderOptions{
+				Options:       o.format(),
+				Order:         cf.order,
+				Extractor:     cf.opts.PrefixExtractor,
+				BloomLocality: cf.opts.BloomLocality,
+				Memory:        memory,
+				Placement:     placed.tables,
+				Verify:        verify,
+				FileSize:      int64(meta.Size),
+			})
+			return err
 		})
+		if err == nil {
+			placed.gather(h.plain, db.log)
+		}
 	case BlockBasedTableOptions:
 		h.block, err = blocktable.Open(f, o.readerOptions(cf, meta))
 	}

@@ -222,7 +222,7 @@ func (r *Report) Format(nodes []int) string {
 		for _, id := range nodes {
 			remote := row.Remote(id)
 			if row.Name == "total" {
-				remote = r.remote(id)
+				remote = r.Remote(id)
 			}
 			fmt.Fprintf(&b, "  %9.1f%%", 100*remote)
 		}
@@ -231,9 +231,10 @@ func (r *Report) Format(nodes []int) string {
 	return b.String()
 }
 
-// remote weighs the rows by their present bytes; copies count once, since a
-// reader reads one of them.
-func (r *Report) remote(node int) float64 {
+// Remote is the share, 0 to 1, of accesses that leave the node, for a reader there
+// that reads all rows. They are weighed by their present bytes; copies count once,
+// since a reader reads one of them.
+func (r *Report) Remote(node int) float64 {
 	var all, far float64
 	for _, row := range r.Rows {
 		weight := float64(row.Present() * row.PageSize)

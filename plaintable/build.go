@@ -46,7 +46,7 @@ func (r *row) userKey(st *run, buf []byte) (key, rest []byte) {
 
 // buildIndex makes index, bloom filter and row index of a file that does not
 // store them, in one scan. The bloom filter is sized by prefixes, in total order by rows.
-func (r *Reader) buildIndex(v *view) error {
+func (r *Reader) buildIndex(v *view, p mmapfs.Placement) error {
 	ib := indexBuilder{sparseness: r.o.IndexSparseness}
 	var rb rowIndexBuilder
 	var rowHashes packed
@@ -86,7 +86,7 @@ func (r *Reader) buildIndex(v *view) error {
 		hashes = int64(rowHashes.n)
 	}
 	bloomBits := uint32(min(hashes*int64(bits), maxMemoryBloom))
-	if err := r.allocIndex(v, &ib, bloomBits); err != nil {
+	if err := r.allocIndex(v, &ib, bloomBits, p); err != nil {
 		return err
 	}
 	if v.bloom.kind == noBloom {
@@ -104,8 +104,8 @@ func (r *Reader) buildIndex(v *view) error {
 	return nil
 }
 
-// allocIndex builds the index in the arena, and an empty bloom filter.
-func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32) error {
+// allocIndex builds the index in an arena, and an empty bloom filter.
+func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32, p mmapfs.Placement) error {
 	ratio := r.o.HashTableRatio
 	if v.extractor == nil {
 		ratio = 0
@@ -119,11 +119,13 @@ func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32) error {
 	if bloomBits == 0 {
 		size = 0
 	}
-	if err := r.reserve(bound + size + blockAlign); err != nil {
+	a, err := r.reserve(bound+size+blockAlign, p, indexArena)
+	if err != nil {
 		return err
 	}
+	v.indexArena = a
 	// The header is put before a cache line, so that the buckets begin on one.
-	mem, err := r.alloc(int(bound) + blockAlign)
+	mem, err := r.alloc(a, int(bound)+blockAlign)
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32) error {
 		return nil
 	}
 	wordBytes := int(size+7) &^ 7
-	if mem, err = r.alloc(wordBytes); err != nil {
+	if mem, err = r.alloc(a, wordBytes); err != nil {
 		return err
 	}
 	if lines > 0 {

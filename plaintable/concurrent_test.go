@@ -55,7 +55,7 @@ func TestReadsGoOnWhileTheFileIsLoaded(t *testing.T) {
 			})
 		}
 		for _, m := range []mmapfs.Memory{mmapfs.MemoryWillNeed, mmapfs.MemoryPopulate, mmapfs.MemoryResident, mmapfs.MemoryNone, mmapfs.MemoryResident} {
-			if err := r.Load(m, mmapfs.Placement{}); err != nil {
+			if err := r.Load(m, Placement{}); err != nil {
 				t.Error(err)
 			}
 			if got := r.MemoryUsage(); (m == mmapfs.MemoryResident) != (got >= int64(len(b))) {

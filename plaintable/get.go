@@ -20,8 +20,10 @@ import (
 // share a bucket. No allocation, no lock, no system call.
 func (r *Reader) Get(look *keys.Lookup, _ *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
 	v := r.view.Load()
-	if v.indexFault || v.noSeek {
-		return v.getGuarded(look)
+	if v.detour {
+		if v = v.near(); v.indexFault || v.noSeek {
+			return v.getGuarded(look)
+		}
 	}
 	prefixLen, h := v.target(look)
 	bucket := v.probe(h)
@@ -219,6 +221,9 @@ const (
 // the stages do not raise it themselves.
 func (r *Reader) StageBucket(look *keys.Lookup, c *Cursor) {
 	v := r.view.Load()
+	if v.detour {
+		v = v.near()
+	}
 	c.v = v
 	if v.noSeek {
 		c.stage = stageNone

@@ -45,7 +45,7 @@ const maxSegment = 4096
 // options are for block-based tables, and have no effect.
 func (r *Reader) NewIterator(table.IterOptions) table.Iterator {
 	it := iterators.Get().(*iterator)
-	it.r, it.v = r, r.view.Load()
+	it.r, it.v = r, r.view.Load().near()
 	return it
 }
 

@@ -174,7 +174,7 @@ func TestOurFilesAnswerLikeAModel(t *testing.T) {
 		}
 		checkGets(t, name, r, rows, lookups(rng, rows))
 		walkRandomly(t, name, r, o.Order, rows, rng, 800)
-		if err := r.Load(mmapfs.MemoryResident, mmapfs.Placement{}); err != nil {
+		if err := r.Load(mmapfs.MemoryResident, Placement{}); err != nil {
 			t.Fatal(err)
 		}
 		if r.CanFault() {

@@ -181,7 +181,7 @@ type ReaderOptions struct {
 	BloomLocality uint32
 	// Memory says how the file is held in RAM.
 	Memory    mmapfs.Memory
-	Placement mmapfs.Placement
+	Placement Placement
 	Index     IndexMemory
 	Verify    VerifyMode
 	// FileSize is the size in bytes that the MANIFEST records; 0 to ask the file.

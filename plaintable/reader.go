@@ -32,9 +32,9 @@ type Reader struct {
 	scan   sync.Mutex               // held by the one who builds rowIdx
 	rowIdx atomic.Pointer[rowIndex] // built by a scan
 
-	mu     sync.Mutex    // guards what follows
-	arena  *mmapfs.Arena // of index and bloom, or nil
-	views  []*view       // all that were made; readers may still hold old ones
+	mu     sync.Mutex      // guards what follows
+	arenas []*mmapfs.Arena // of indexes and blooms, and of replicas
+	views  []*view         // all that were made; readers may still hold old ones
 	closed bool
 }
 
@@ -74,7 +74,7 @@ func (r *Reader) open() error {
 	if size > MaxFileSize {
 		return fmt.Errorf("%w: File size %d exceeds PlainTableReader max file size %d (%s)", ErrNotSupported, size, MaxFileSize, r.f.Name())
 	}
-	m, err := r.f.Map(size, mmapfs.MapOptions{Memory: r.o.Memory, Placement: r.o.Placement})
+	m, err := r.f.Map(size, mmapfs.MapOptions{Memory: r.o.Memory, Placement: r.o.Placement.rows(r.o.Memory)})
 	if err != nil {
 		return err
 	}
@@ -83,10 +83,23 @@ func (r *Reader) open() error {
 	if err := r.parse(v); err != nil {
 		return err
 	}
-	r.view.Store(v)
+	if err := r.publish(v, r.o.Memory, &r.o.Placement); err != nil {
+		return err
+	}
 	if r.o.Verify == VerifyAtOpen {
 		return r.VerifyChecksums()
 	}
+	return nil
+}
+
+// publish makes v, which is complete but for its replicas, the view that reads use.
+func (r *Reader) publish(v *view, memory mmapfs.Memory, p *Placement) error {
+	v.replicas, v.here = nil, nil
+	if err := r.replicate(v, memory, p); err != nil {
+		return err
+	}
+	v.detour = v.indexFault || v.noSeek || v.replicas != nil
+	r.view.Store(v)
 	return nil
 }
 
@@ -107,7 +120,7 @@ func (r *Reader) parse(v *view) (err error) {
 	if err := r.findRowIndex(v); err != nil || v.noSeek {
 		return err
 	}
-	return r.makeIndex(v, r.o.Memory)
+	return r.makeIndex(v, r.o.Memory, &r.o.Placement)
 }
 
 func (r *Reader) parseLayout(whole []byte) error {
@@ -250,18 +263,27 @@ func (r *Reader) findRowIndex(v *view) error {
 	return err
 }
 
-func (r *Reader) makeIndex(v *view, memory mmapfs.Memory) error {
-	if h, ok := block.FindMeta(r.layout.meta, block.MetaPlainTableIndex); ok {
-		return r.loadIndex(v, h, memory)
+func (r *Reader) makeIndex(v *view, memory mmapfs.Memory, p *Placement) error {
+	h, ok := block.FindMeta(r.layout.meta, block.MetaPlainTableIndex)
+	if !ok {
+		if len(v.rows) == 0 {
+			return nil
+		}
+		return r.buildIndex(v, p.index())
 	}
-	if len(v.rows) == 0 {
-		return nil
+	if err := r.decodeStored(v, h); err != nil {
+		return err
 	}
-	return r.buildIndex(v)
+	if v.rowsFault && r.copiesIndex(memory) || p.movesIndex(memory) {
+		if err := r.copyIndex(v, p.index()); err != nil {
+			return err
+		}
+	}
+	return r.totalOrderRowIndex(v)
 }
 
-// loadIndex takes index and bloom filter from the file.
-func (r *Reader) loadIndex(v *view, h block.Handle, memory mmapfs.Memory) error {
+// decodeStored takes index and bloom filter from the file's memory.
+func (r *Reader) decodeStored(v *view, h block.Handle) error {
 	b, err := r.section(v.whole, block.MetaPlainTableIndex, h)
 	if err != nil {
 		return err
@@ -277,13 +299,8 @@ func (r *Reader) loadIndex(v *view, h block.Handle, memory mmapfs.Memory) error 
 			return err
 		}
 	}
-	v.indexFault = v.rowsFault
-	if v.rowsFault && r.copiesIndex(memory) {
-		if err := r.copyIndex(v); err != nil {
-			return err
-		}
-	}
-	return r.totalOrderRowIndex(v)
+	v.indexFault, v.indexArena = v.rowsFault, nil
+	return nil
 }
 
 // totalOrderRowIndex makes the one bucket of a total-order index the row index.
@@ -317,60 +334,63 @@ func (r *Reader) copiesIndex(m mmapfs.Memory) bool {
 	return m == mmapfs.MemoryPopulate || m == mmapfs.MemoryLock
 }
 
-// reserve makes the arena for n bytes in allocations of cache lines.
-func (r *Reader) reserve(n int64) error {
-	a, err := mmapfs.NewArena(n+8*blockAlign, mmapfs.ArenaOptions{HugePages: true, Placement: r.o.Placement, Name: "plain table index"})
+// reserve makes an arena for n bytes in allocations of cache lines.
+func (r *Reader) reserve(n int64, p mmapfs.Placement, name string) (*mmapfs.Arena, error) {
+	a, err := mmapfs.NewArena(n+8*blockAlign, mmapfs.ArenaOptions{HugePages: true, Placement: p, Name: name})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.arena = a
-	return nil
+	r.arenas = append(r.arenas, a)
+	return a, nil
 }
 
-// alloc returns n zero bytes of the arena, on a cache line; reserve counted them.
-func (r *Reader) alloc(n int) ([]byte, error) {
-	off, ok := r.arena.Alloc(uint32(n), blockAlign)
+// indexArena is the name of the arenas of index and bloom filter.
+const indexArena = "plain table index"
+
+// alloc returns n zero bytes of an arena, on a cache line; reserve counted them.
+func (r *Reader) alloc(a *mmapfs.Arena, n int) ([]byte, error) {
+	off, ok := a.Alloc(uint32(n), blockAlign)
 	if !ok {
-		return nil, fmt.Errorf("plain table: %s: no room for %d bytes of index in an arena of %d", r.file, n, r.arena.Reserved())
+		return nil, fmt.Errorf("plain table: %s: no room for %d bytes in an arena of %d", r.file, n, a.Reserved())
 	}
-	return r.arena.Bytes()[off : off+uint64(n) : off+uint64(n)], nil
+	return a.Bytes()[off : off+uint64(n) : off+uint64(n)], nil
 }
 
-func (r *Reader) clone(b []byte) ([]byte, error) {
-	mem, err := r.alloc(len(b))
-	if err == nil {
-		copy(mem, b)
-	}
+func (r *Reader) clone(a *mmapfs.Arena, b []byte) ([]byte, error) {
+	mem, err := r.alloc(a, len(b))
+	copy(mem, b)
 	return mem, err
 }
 
-// copyIndex moves index and bloom filter to the arena, with bloom lines and
-// buckets on cache lines.
-func (r *Reader) copyIndex(v *view) (err error) {
-	if err := r.reserve(int64(len(v.index.slots) + len(v.index.sub) + len(v.bloom.data))); err != nil {
+// copyIndex moves v's index and bloom filter to an arena of their own, with bloom
+// lines and buckets on cache lines.
+func (r *Reader) copyIndex(v *view, p mmapfs.Placement) (err error) {
+	a, err := r.reserve(int64(len(v.index.slots)+len(v.index.sub)+v.bloom.bytes()), p, indexArena)
+	if err != nil {
 		return err
 	}
-	if v.index.slots, err = r.clone(v.index.slots); err != nil {
+	if v.index.slots, err = r.clone(a, v.index.slots); err != nil {
 		return err
 	}
-	if v.index.sub, err = r.clone(v.index.sub); err != nil {
+	if v.index.sub, err = r.clone(a, v.index.sub); err != nil {
 		return err
 	}
-	if v.bloom.data, err = r.clone(v.bloom.data); err != nil {
+	if v.bloom, err = v.bloom.copyTo(func(n int) ([]byte, error) { return r.alloc(a, n) }); err != nil {
 		return err
 	}
-	v.indexFault = false
+	v.indexFault, v.indexArena = false, a
 	return nil
 }
 
-// Load maps the file again under another memory policy, and switches reads over
-// when it is there. Until Close the old mapping stays, for those who still read
-// from it. An index that lies in the arena is kept. One Load at a time.
-func (r *Reader) Load(memory mmapfs.Memory, p mmapfs.Placement) error {
+// Load maps the file again under another memory policy and placement, and switches
+// reads over when it is there. Until Close the old mapping stays, for those who
+// still read from it. An index that lies in an arena is kept, unless p wants it
+// elsewhere. One Load at a time.
+func (r *Reader) Load(memory mmapfs.Memory, p Placement) error {
 	old := r.view.Load()
-	m, err := r.f.Map(int64(len(old.whole)), mmapfs.MapOptions{Memory: memory, Placement: p})
+	m, err := r.f.Map(int64(len(old.whole)), mmapfs.MapOptions{Memory: memory, Placement: p.rows(memory)})
 	if err != nil {
 		return err
 	}
@@ -379,14 +399,13 @@ func (r *Reader) Load(memory mmapfs.Memory, p mmapfs.Placement) error {
 	r.mu.Lock()
 	r.views = append(r.views, &v)
 	r.mu.Unlock()
-	if err := r.reload(&v, memory); err != nil {
+	if err := r.reload(&v, memory, &p); err != nil {
 		return err // Close unmaps
 	}
-	r.view.Store(&v)
-	return nil
+	return r.publish(&v, memory, &p)
 }
 
-func (r *Reader) reload(v *view, memory mmapfs.Memory) (err error) {
+func (r *Reader) reload(v *view, memory mmapfs.Memory, p *Placement) (err error) {
 	v.rows = v.whole[:r.layout.rows:r.layout.rows]
 	v.rowsFault = !v.m.Anonymous()
 	if v.rowsFault {
@@ -396,19 +415,19 @@ func (r *Reader) reload(v *view, memory mmapfs.Memory) (err error) {
 	if err := r.findRowIndex(v); err != nil || v.noSeek {
 		return err
 	}
-	if r.hasArena() || len(v.rows) == 0 {
-		return nil // index and bloom filter do not lie in the mapping
+	if len(v.rows) == 0 {
+		return nil
+	}
+	if v.indexArena != nil { // index and bloom filter do not lie in the mapping
+		if p.Replicas != nil || p.movesIndex(memory) {
+			return r.copyIndex(v, p.index())
+		}
+		return nil
 	}
 	if v.extractor == nil {
 		v.rowIdx = nil // it lies in the old mapping's index
 	}
-	return r.makeIndex(v, memory)
-}
-
-func (r *Reader) hasArena() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.arena != nil
+	return r.makeIndex(v, memory, p)
 }
 
 // CanFault reports whether reading the file's memory may fault: then the stages
@@ -425,16 +444,16 @@ func (r *Reader) Properties() *table.Properties { return r.props }
 func (r *Reader) ResidentBytes() (int64, error) { return r.view.Load().m.Resident() }
 
 // MemoryUsage is the memory that the Reader holds beside the page cache: the
-// copy of a resident file, index and bloom filter that are not in it, and a row
-// index built by a scan.
+// copies of a resident file, indexes and bloom filters that are not in it, and a
+// row index built by a scan.
 func (r *Reader) MemoryUsage() int64 {
 	var n int64
 	if v := r.view.Load(); !v.rowsFault {
 		n += int64(len(v.whole))
 	}
 	r.mu.Lock()
-	if r.arena != nil {
-		n += r.arena.Used()
+	for _, a := range r.arenas {
+		n += a.Used()
 	}
 	r.mu.Unlock()
 	if x := r.rowIdx.Load(); x != nil {
@@ -456,8 +475,8 @@ func (r *Reader) Close() error {
 	for _, v := range r.views {
 		errs = append(errs, v.m.Close())
 	}
-	if r.arena != nil {
-		r.arena.Free()
+	for _, a := range r.arenas {
+		a.Free()
 	}
 	return errors.Join(append(errs, r.f.Close())...)
 }

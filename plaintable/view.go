@@ -26,11 +26,22 @@ type view struct {
 	// rowsFault and indexFault tell that reading them may fault: the guard must be up.
 	rowsFault  bool
 	indexFault bool
+	// detour tells that a read must look at the fields before it begins: the index may
+	// fault, there is no seeking, or there are replicas.
+	detour bool
+
+	// replicas are the views of NUMA nodes that have copies, all alike; here tells
+	// which is the caller's. Only the published view has them, and is itself none.
+	replicas []*view
+	here     func() int
 
 	file   string
 	rowIdx rowIndex // nil if the file has none that serves
 	whole  []byte   // the file
 	m      *mmapfs.Mapping
+
+	rowsArena  *mmapfs.Arena // holds whole, of a replica; nil where m does
+	indexArena *mmapfs.Arena // holds index and bloom; nil where whole does
 }
 
 // target is the prefix length of the lookup's key and its hash, for this view's
