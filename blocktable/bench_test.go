@@ -56,7 +56,7 @@ func benchTable(t testing.TB, n int, change func(*WriterOptions)) mmapfs.File {
 }
 
 func benchCache(t testing.TB, capacity int64) *blockcache.Cache {
-	c, err := blockcache.New(blockcache.Options{Capacity: capacity})
+	c, err := blockcache.New(blockcache.Options{Capacity: capacity, HugePages: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func TestFlippedBitIsFoundOrChangesNothing(t *testing.T) {
 		r := g.open(t, nil)
 		tombs := r.Tombstones()
 		r.Close()
-		flips := 40
+		flips := 16
 		if whole[g.name] {
 			flips = len(b)
 		}

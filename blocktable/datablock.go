@@ -419,10 +419,11 @@ func (d *dataIter) seekLT(userKey []byte, trailer uint64) bool {
 }
 
 // get finds the first entry of userKey at or after trailer. more says that the
-// search has to go on in the next block, since every entry of this one is before
-// the target.
-func (d *dataIter) get(userKey []byte, trailer uint64, useHash bool) (found, more bool) {
-	if useHash && d.hash != nil {
+// search has to go on in the next block: every entry of this one is before the
+// target, and no separator says that the key ends here. whole says that no user
+// key goes on in another block.
+func (d *dataIter) get(userKey []byte, trailer uint64, whole bool) (found, more bool) {
+	if whole && d.hash != nil {
 		bucket := d.hash[hash.Slice(userKey)%uint32(len(d.hash))]
 		switch {
 		case bucket == bucketEmpty:
@@ -446,7 +447,7 @@ func (d *dataIter) get(userKey []byte, trailer uint64, useHash bool) (found, mor
 		}
 	}
 	if !d.seekGE(userKey, trailer) {
-		return false, d.err == nil
+		return false, d.err == nil && !whole
 	}
 	return d.order.Compare(d.userKey(), userKey) == 0, false
 }

@@ -111,7 +111,7 @@ func (r *Reader) fetchGroups(m *multiState, o fetchOptions) {
 		if r.cache != nil {
 			h := m.wanted[g.from].h
 			if hold, b := r.cache.Lookup(blockcache.Key{File: r.cacheID, Offset: h.Offset}, o.kind); hold != 0 {
-				g.ref = blockRef{b, hold}
+				g.ref = r.cachedRef(hold, b, h, o.kind)
 				if len(b) > 4 { // the first loads of the search, started for all blocks
 					m.sink += uint64(b[0]) + uint64(b[len(b)-4])
 				}
@@ -163,22 +163,33 @@ func (r *Reader) loadGroups(groups []blockGroup, wanted []wantedBlock, o fetchOp
 // answer searches a group's block for its requests.
 func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOptions) {
 	bad := g.err
-	if bad == nil && !m.data.init(g.ref.data, m.wanted[g.from].h.Offset) {
-		bad = m.data.err
-	}
+	ready := false // m.data is on the block
 	for _, w := range m.wanted[g.from:g.to] {
 		q := &reqs[w.req]
 		if bad != nil {
 			q.Err = bad
 			continue
 		}
-		found, goOn := m.data.get(q.Look.UserKey, q.Look.Trailer(), r.indexFormat.userKeys)
+		value, trailer, verdict := hintGet(g.ref.data, g.ref.hint, q.Look.UserKey, q.Look.Trailer(), r.indexFormat.userKeys)
+		found, goOn := verdict == hintFound, verdict == hintNext
+		if verdict == hintUnknown {
+			if !ready && !m.data.init(g.ref.data, w.h.Offset) {
+				bad = m.data.err
+				q.Err = bad
+				continue
+			}
+			ready = true
+			found, goOn = m.data.get(q.Look.UserKey, q.Look.Trailer(), r.indexFormat.userKeys)
+			value, trailer = m.data.val, m.data.trailer
+			if m.data.err != nil {
+				q.Err = m.data.err
+				m.data.err = nil
+				continue
+			}
+		}
 		switch {
-		case m.data.err != nil:
-			q.Err = m.data.err
-			m.data.err = nil
 		case found:
-			q.Value, q.Trailer, q.Found = m.data.val, m.data.trailer, true
+			q.Value, q.Trailer, q.Found = value, trailer, true
 			if g.ref.hold != 0 {
 				r.cache.Hold(g.ref.hold)
 				q.Pin.Set(r.cache, uint64(g.ref.hold))

@@ -68,6 +68,8 @@ type Reader struct {
 	dataDecoder *compress.Decoder // with the dictionary
 	gseq        uint64
 
+	entriesPerBlock int // on average
+
 	indexFormat indexFormat
 	index       *flatIndex
 	partitioned bool // index names index blocks, not data blocks
@@ -175,6 +177,9 @@ func (r *Reader) readMeta(tail *readahead) error {
 	}
 	if v, ok := r.props.User[block.PropTimestampsKept]; ok && r.timestamp > 0 && len(v) == 1 && v[0] == 0 {
 		return fmt.Errorf("%s has no timestamps in its keys (persist_user_defined_timestamps=false), which is not supported", r.name)
+	}
+	if n := r.props.NumDataBlocks; n > 0 {
+		r.entriesPerBlock = int(min(r.props.NumEntries/n, maxHints)) + 1
 	}
 	r.compressed = r.props.CompressionName != "NoCompression" && r.props.CompressionName != ";;"
 	if err := r.setGlobalSeq(); err != nil {
@@ -452,15 +457,18 @@ func (r *Reader) get(g *getState, userKey []byte, target uint64, o fetchOptions,
 		if err != nil {
 			return nil, 0, false, err
 		}
-		found, goOn := false, false
-		if d.init(ref.data, h.Offset) {
+		d.err = nil
+		value, trailer, verdict := hintGet(ref.data, ref.hint, userKey, target, r.indexFormat.userKeys)
+		found, goOn := verdict == hintFound, verdict == hintNext
+		if verdict == hintUnknown && d.init(ref.data, h.Offset) {
 			found, goOn = d.get(userKey, target, r.indexFormat.userKeys)
+			value, trailer = d.val, d.trailer
 		}
 		if found {
 			if ref.hold != 0 {
 				pin.Set(r.cache, uint64(ref.hold))
 			}
-			return d.val, d.trailer, true, nil
+			return value, trailer, true, nil
 		}
 		r.release(&ref)
 		if !goOn {

@@ -17,7 +17,21 @@ import (
 // pinned in the cache; otherwise they are the collector's or the Reader's own.
 type blockRef struct {
 	data []byte
+	hint []byte // see hint.go; data blocks in the cache only
 	hold blockcache.Handle
+}
+
+// cachedRef is the block at h as it lies in the cache. Where the file is not
+// compressed the handle has told its length, and no load has to wait for it.
+func (r *Reader) cachedRef(hold blockcache.Handle, b []byte, h block.Handle, kind blockcache.BlockType) blockRef {
+	if kind != blockcache.Data {
+		return blockRef{data: b, hold: hold}
+	}
+	n := int(h.Size)
+	if r.compressed {
+		n = int(binary.LittleEndian.Uint32(b[len(b)-4:]))
+	}
+	return blockRef{data: b[:n:n], hint: b[n:], hold: hold}
 }
 
 // fetchOptions says how a block is to be read.
@@ -33,7 +47,7 @@ type fetchOptions struct {
 func (r *Reader) fetch(h block.Handle, o fetchOptions) (blockRef, error) {
 	if r.cache != nil {
 		if hold, b := r.cache.Lookup(blockcache.Key{File: r.cacheID, Offset: h.Offset}, o.kind); hold != 0 {
-			return blockRef{b, hold}, nil
+			return r.cachedRef(hold, b, h, o.kind), nil
 		}
 	}
 	return r.load(h, o)
@@ -81,7 +95,8 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 	if !r.compressed && o.fill && r.cache != nil {
 		// The common case of an uncompressed file: straight into the cache.
 		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
-		if hold, buf := r.cache.Reserve(key, n, o.kind, r.priority(o.kind)); hold != 0 {
+		if hold, whole := r.cache.Reserve(key, max(n, int(h.Size)+r.hintRoom(o)), o.kind, r.priority(o.kind)); hold != 0 {
+			buf := whole[:n]
 			err := r.readAt(buf, h.Offset)
 			if err == nil {
 				err = r.checkTrailer(h, buf, o.verify)
@@ -94,8 +109,7 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 				r.cache.Abort(hold)
 				return ref, err
 			}
-			hold, buf = r.cache.Publish(hold, int(h.Size))
-			return blockRef{buf, hold}, nil
+			return r.publish(hold, whole, int(h.Size), h, o), nil
 		}
 	}
 	if !r.compressed {
@@ -174,15 +188,16 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 		}
 		typ, body, size = compress.None, out, len(out)
 	}
-	if o.fill && r.cache != nil {
+	// A block that is compressed although its file says that none is stays out of
+	// the cache, where the handle is taken for the length.
+	if o.fill && r.cache != nil && (r.compressed || size == int(h.Size)) {
 		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
-		if hold, buf := r.cache.Reserve(key, size, o.kind, r.priority(o.kind)); hold != 0 {
-			if err := dec.Decode(buf, typ, body); err != nil {
+		if hold, buf := r.cache.Reserve(key, size+r.hintRoom(o), o.kind, r.priority(o.kind)); hold != 0 {
+			if err := dec.Decode(buf[:size], typ, body); err != nil {
 				r.cache.Abort(hold)
 				return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
 			}
-			hold, buf = r.cache.Publish(hold, size)
-			return blockRef{buf, hold}, nil
+			return r.publish(hold, buf, size, h, o), nil
 		}
 	}
 	if typ == compress.None && stable {
@@ -193,6 +208,17 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 		return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
 	}
 	return blockRef{data: out}, nil
+}
+
+// publish makes the block of n bytes at the start of buf, which Reserve returned,
+// visible, with its hint behind it.
+func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Handle, o fetchOptions) blockRef {
+	size := n
+	if o.kind == blockcache.Data {
+		size += appendHint(buf, n, o.ahead == nil && r.opts.Order.Bytewise() && r.gseq == 0)
+	}
+	hold, buf = r.cache.Publish(hold, size)
+	return r.cachedRef(hold, buf, h, o.kind)
 }
 
 // readahead reads ahead of an iterator, or holds the tail of a file while it is
