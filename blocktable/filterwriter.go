@@ -184,6 +184,8 @@ type filterWriter struct {
 	wholeKey  bool
 	extractor *prefixhash.Extractor
 	anyAdded  bool
+	// strayEntries repeats what RocksDB 7 does in filters of prefixes only.
+	strayEntries bool
 
 	lastKey      []byte
 	hasLastKey   bool
@@ -217,7 +219,7 @@ func newFilterWriter(o *WriterOptions, index *indexWriter) *filterWriter {
 	if b == nil {
 		return nil
 	}
-	w := &filterWriter{bits: b, wholeKey: o.WholeKeyFiltering, extractor: o.Extractor}
+	w := &filterWriter{bits: b, wholeKey: o.WholeKeyFiltering, extractor: o.Extractor, strayEntries: o.FormatVersion < 6}
 	if o.PartitionFilters {
 		w.parts = &filterParts{index: index, perPart: entriesPerPartition(b, o)}
 	}
@@ -247,7 +249,7 @@ func (w *filterWriter) add(key []byte) {
 	n := w.extractor.PrefixLen(key)
 	if !w.hasPrefix && w.lastInDomain {
 		// A partition begins: seeks backward look for the prefix before here too.
-		// (With prefixes only nothing sets lastPrefix, and RocksDB 7 adds an empty
+		// (With prefixes only RocksDB 7 never sets lastPrefix, and adds an empty
 		// entry here.)
 		w.addEntry(w.lastPrefix)
 		w.hasPrefix = true
@@ -268,7 +270,7 @@ func (w *filterWriter) add(key []byte) {
 }
 
 func (w *filterWriter) addPrefix(prefix []byte) {
-	if !w.wholeKey {
+	if !w.wholeKey && w.strayEntries {
 		w.addEntry(prefix)
 		return
 	}

@@ -270,6 +270,10 @@ type WriterOptions struct {
 	// SkipFilter writes no filter, whatever FilterPolicy says: for the bottommost
 	// level. RocksDB: optimize_filters_for_hits.
 	SkipFilter bool
+
+	// baseContext fixes the base context checksum of format versions 6 and 7, which
+	// is random otherwise.
+	baseContext uint32
 }
 
 // Validate refuses what NewWriter would refuse.

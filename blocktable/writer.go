@@ -400,6 +400,7 @@ func (w *Writer) fillProperties() {
 func (w *Writer) newerProperties() {
 	p := &w.props
 	p.TailStartOffset = w.tailStart
+	p.NewestKeyTime = w.o.Identity.NewestKeyTime
 	p.KeySmallestSeqno, p.KeyLargestSeqno = w.bounds.seqs()
 	for _, name := range []string{"rocksdb.tail.start.offset", "rocksdb.key.smallest.seqno", "rocksdb.key.largest.seqno", "rocksdb.newest.key.time"} {
 		p.Present[name] = true
@@ -407,8 +408,16 @@ func (w *Writer) newerProperties() {
 	p.User[block.PropDataRestart] = binary.AppendUvarint(nil, uint64(w.o.BlockRestartInterval))
 	p.User[block.PropIndexRestart] = binary.AppendUvarint(nil, uint64(w.o.IndexBlockRestartInterval))
 	p.User[block.PropUniformBlocks] = []byte{0}
+	p.FormatVersion = uint64(w.o.FormatVersion) // older RocksDB always wrote 0
+	p.CompressionOptions += fmt.Sprintf("max_compressed_bytes_per_kb=896; checksum=0; _type=%d; ", w.o.Compression)
+	if !w.o.PartitionFilters { // ours end with the index's partitions
+		p.User[block.PropDecoupledFilters] = []byte("1")
+	}
 	if w.out.rejected > 0 {
 		p.User[block.PropBlocksRejected] = binary.AppendUvarint(nil, w.out.rejected)
+	}
+	if w.o.Compression == compress.None && p.NumDataBlocks > 0 {
+		p.User[block.PropBlocksBypassed] = binary.AppendUvarint(nil, p.NumDataBlocks)
 	}
 }
 
@@ -475,6 +484,7 @@ func newFileWriter(f mmapfs.File, o *WriterOptions) (*fileWriter, error) {
 	w := &fileWriter{f: f, o: o, buf: make([]byte, 0, writeSize+writeSize/4)}
 	w.footer = block.Footer{Magic: block.BlockMagic, Version: uint32(o.FormatVersion), Checksum: o.Checksum}
 	if o.FormatVersion >= 6 {
+		w.footer.BaseContextChecksum = o.baseContext
 		for w.footer.BaseContextChecksum == 0 {
 			w.footer.BaseContextChecksum = rand.Uint32()
 		}

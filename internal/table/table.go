@@ -147,6 +147,7 @@ type Identity struct {
 	FileNumber       uint64
 	CreationTime     uint64 // unix seconds
 	OldestKeyTime    uint64
+	NewestKeyTime    uint64 // recorded from format version 6 on
 	FileCreationTime uint64
 	ComparatorName   string
 	MergeOperator    string // name; empty for none
