@@ -227,6 +227,8 @@ func readerVariants(t testing.TB) map[string]func(*ReaderOptions) {
 		"no cache":     nil,
 		"cache":        func(o *ReaderOptions) { o.Cache = c },
 		"tiny cache":   func(o *ReaderOptions) { o.Cache = tiny },
+		"mmap":         func(o *ReaderOptions) { o.Mmap = true },
+		"mmap, cache":  func(o *ReaderOptions) { o.Mmap, o.Cache = true, c },
 		"cached index": func(o *ReaderOptions) { o.Cache, o.CacheIndexAndFilterBlocks = c, true },
 		"pinned index": func(o *ReaderOptions) {
 			o.Cache, o.CacheIndexAndFilterBlocks, o.PinIndexAndFilterBlocks = c, true, true

@@ -39,6 +39,10 @@ type ReaderOptions struct {
 	// Reader is open. RocksDB: pin_l0_filter_and_index_blocks_in_cache, for files
 	// of level 0.
 	PinIndexAndFilterBlocks bool
+	// Mmap reads blocks through a mapping of the file. Blocks that are not compressed
+	// are then read where they lie, and not cached. Whoever touches what the Reader
+	// returns does so under mmapfs.Guard; see Faultable. RocksDB: allow_mmap_reads.
+	Mmap bool
 	// VerifyChecksums checks every block that is read from the file. Index, filter
 	// and the other meta blocks are always checked.
 	VerifyChecksums bool
@@ -68,7 +72,9 @@ type Reader struct {
 	dataDecoder *compress.Decoder // with the dictionary
 	gseq        uint64
 
-	entriesPerBlock int // on average
+	entriesPerBlock int             // on average
+	mapping         *mmapfs.Mapping // with Mmap
+	mapped          []byte
 
 	indexFormat indexFormat
 	index       *flatIndex
@@ -102,7 +108,11 @@ const tailSize = 64 << 10
 // timestamped is a comparator whose user keys end in a timestamp of so many bytes.
 type timestamped interface{ TimestampSize() int }
 
-func (r *Reader) open() error {
+func (r *Reader) open() (err error) {
+	if r.opts.Mmap {
+		old := mmapfs.Guard()
+		defer mmapfs.Unguard(old, &err)
+	}
 	size, err := r.file.Size()
 	if err != nil {
 		return err
@@ -125,6 +135,12 @@ func (r *Reader) open() error {
 		return fmt.Errorf("%s is a plain table, not a block-based one", r.name)
 	}
 	r.footerStart = size - int64(r.footer.Len())
+	if r.opts.Mmap {
+		if r.mapping, err = r.file.Map(size, mmapfs.MapOptions{}); err != nil {
+			return err
+		}
+		r.mapped = r.mapping.Bytes()
+	}
 	if t, ok := r.opts.Order.Comparator().(timestamped); ok {
 		r.timestamp = t.TimestampSize()
 	}
@@ -524,8 +540,17 @@ func (r *Reader) Close() error {
 	if r.dataDecoder != nil && r.dataDecoder != r.decoder {
 		r.dataDecoder.Close()
 	}
-	return r.file.Close()
+	err := r.file.Close()
+	if r.mapping != nil {
+		err = errors.Join(err, r.mapping.Close())
+		r.mapping = nil
+	}
+	return err
 }
+
+// Faultable reports whether what the Reader returns may lie in a mapping of the
+// file, where an I/O error is a fault: reads then run under mmapfs.Guard.
+func (r *Reader) Faultable() bool { return r.mapping != nil && !r.mapping.Anonymous() }
 
 // VerifyChecksums reads the whole file and checks the checksum of every block.
 func (r *Reader) VerifyChecksums() error {

@@ -83,6 +83,10 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 		return blockRef{}, err
 	}
 	n := int(h.Size) + block.TrailerLen
+	if r.mapped != nil {
+		o.fill = o.fill && r.compressed
+		return r.unpack(h, r.mapped[h.Offset:][:n:n], o, true)
+	}
 	if o.ahead != nil {
 		raw, err := o.ahead.read(r, h.Offset, n)
 		if err != nil {
@@ -170,7 +174,7 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 	n := len(raw) - block.TrailerLen
 	typ := compress.Type(raw[n])
 	body := raw[:n:n]
-	if typ == compress.None && stable && !o.fill {
+	if typ == compress.None && stable && (!o.fill || r.mapped != nil) {
 		return blockRef{data: body}, nil
 	}
 	dec := r.decoder
