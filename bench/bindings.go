@@ -105,6 +105,8 @@ func bindings(c *config) []binding {
 		{"compression_type", &c.compressionType, "compression of block-based tables: none, snappy, zlib, lz4, lz4hc, zstd"},
 		{"min_level_to_compress", &c.minLevelToCompress, "levels above this one are not compressed; negative compresses all"},
 
+		{"enable_numa", &c.enableNUMA, "spread the threads over the NUMA nodes, each pinned to its node's CPUs and preferring its memory; nothing where there is one node"},
+		{"numa_placement", &c.numaPlacement, "ours: where the database's memory lies: default, interleave, bind, prefer or replicate, of all nodes or those named, as in bind:1; bind and prefer alone mean the first node"},
 		{"plain_table_memory", &c.plainTableMemory, "ours: how plain tables are kept in memory: none, willneed, populate, lock, resident, or auto: resident if the data fits in a quarter of free memory, else populate"},
 		{"plain_table_encoding", &c.plainTableEncoding, "ours: how plain tables store keys: plain or prefix"},
 		{"wal_write_mode", &c.walWriteMode, "ours: how logs are written: auto, mapped or write"},

@@ -82,6 +82,8 @@ type config struct {
 	ribbonFilter, wholeKeyFiltering, indexCompression, blockAlign bool
 	minLevelToCompress                                            int64
 
+	enableNUMA         bool
+	numaPlacement      string
 	plainTableMemory   string
 	plainTableEncoding string
 	walWriteMode       string
@@ -106,7 +108,7 @@ func newConfig() *config {
 		bloomBits: -1, cacheSize: 8 << 20, blockSize: 4096, blockRestartInterval: 16, indexBlockRestartInterval: 1,
 		metadataBlockSize: 4096, formatVersion: 5, checksumType: 4, indexShortening: 2, dataBlockHashRatio: 0.75,
 		wholeKeyFiltering: true, indexCompression: true, minLevelToCompress: -1,
-		plainTableMemory: "auto", plainTableEncoding: "plain", walWriteMode: "auto",
+		numaPlacement: "default", plainTableMemory: "auto", plainTableEncoding: "plain", walWriteMode: "auto",
 	}
 }
 
@@ -158,6 +160,9 @@ func (c *config) check() error {
 		if _, err := flatrock.ParsePlainTableMemory(c.plainTableMemory); err != nil {
 			return fmt.Errorf("--plain_table_memory=%s: want auto, none, willneed, populate, lock or resident", c.plainTableMemory)
 		}
+	}
+	if _, _, err := parsePlacement(c.numaPlacement); err != nil {
+		return err
 	}
 	if _, err := parseBenchmarks(c.benchmarks); err != nil {
 		return err

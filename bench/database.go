@@ -223,7 +223,12 @@ func (b *bench) options(existing bool) (*flatrock.Options, error) {
 	if err != nil {
 		return nil, err
 	}
+	placement, err := c.placement()
+	if err != nil {
+		return nil, err
+	}
 	return &flatrock.Options{
+		Placement:    placement,
 		ColumnFamily: family, CreateIfMissing: !existing, ReadOnly: c.readOnly,
 		WALDir: c.walDir, WALWriteMode: walModes[c.walWriteMode], MaxTotalWALSize: int64(c.maxTotalWALSize),
 		AvoidFlushDuringRecovery: c.avoidFlushDuringRecovery, BlockCacheSize: c.blockCacheSize(),

@@ -59,6 +59,8 @@ func benchmarks() []benchmark {
 		{name: "readrandom", usage: "read --reads random keys", body: readRandom},
 		{name: "readmissing", usage: "read --reads keys that do not exist", body: readRandom, adjust: func(p *params) { p.missing = true }},
 		{name: "readseq", usage: "read --reads keys in order", body: readSequential},
+		{name: "readtocache", usage: "read --num keys in order with one thread, whatever --reads says, which fills the block cache", body: readSequential,
+			adjust: func(p *params) { p.threads, p.reads = 1, p.num }},
 		{name: "readreverse", usage: "read --reads keys in reverse order", body: readReverse},
 		{name: "multireadrandom", usage: "read random keys, --batch_size with each MultiGet", body: multiReadRandom},
 		{name: "readwhilewriting", usage: "readrandom, while one more thread overwrites random keys", body: readRandom, adjust: func(p *params) { p.writer = true }},
@@ -66,8 +68,8 @@ func benchmarks() []benchmark {
 		{name: "newiterator", usage: "make iterators", body: newIterators},
 		{name: "deleteseq", usage: "delete --deletes keys in order", body: deleteKeys(sequential)},
 		{name: "deleterandom", usage: "delete --deletes random keys", body: deleteKeys(random)},
-		{name: "compact", usage: "compact the whole database", body: compactBody},
-		{name: "compactall", usage: "compact the whole database, without a line in the output", meta: (*bench).compactAll},
+		{name: "compact", usage: "rewrite the whole database as one sorted run, even if it is one", body: compactBody},
+		{name: "compactall", usage: "merge the whole database into one sorted run, unless it is one; no line in the output", meta: (*bench).compactAll},
 		{name: "compact0", usage: "compact if level 0 has files", meta: (*bench).compact0},
 		{name: "waitforcompaction", usage: "wait until no flush or compaction runs", meta: (*bench).waitForCompaction},
 		{name: "flush", usage: "flush the memtable", meta: (*bench).flush},
@@ -75,6 +77,7 @@ func benchmarks() []benchmark {
 		{name: "resetstats", usage: "begin to count anew", meta: (*bench).resetStats},
 		{name: "levelstats", usage: "print files and bytes of each level", meta: (*bench).printLevels},
 		{name: "memstats", usage: "print what memtables hold", meta: (*bench).printMemtables},
+		{name: "placement", usage: "ours: print on which NUMA nodes the memory lies", meta: (*bench).printPlacement},
 		{name: "heap", usage: "ours: print the Go heap, the memory beside it, and the collector's share of CPU since the last heap", meta: (*bench).printHeap},
 	}
 }
@@ -140,6 +143,7 @@ func parseBenchmarks(list string) ([]request, error) {
 type params struct {
 	name     string
 	num      int64
+	reads    int64 // a thread
 	keySize  int
 	threads  int64
 	duration time.Duration
@@ -154,6 +158,7 @@ type thread struct {
 	*bench
 	p         *params
 	id        int64
+	node      int // that it is pinned to, or -1
 	rng       *rand.Rand
 	stats     threadStats
 	maker     keyMaker
@@ -216,6 +221,11 @@ func (b *bench) runAll() (err error) {
 		b.printStatistics()
 	}
 	b.printMemory()
+	if b.c.wantsPlacement() {
+		if err := b.printPlacement(); err != nil {
+			return err
+		}
+	}
 	db := b.db
 	b.db = nil
 	return db.Close()
@@ -253,6 +263,7 @@ func (b *bench) runOnce(r request, into *repeats) error {
 		return err
 	}
 	main.print(b.out)
+	main.printNodes(b)
 	if writer != nil {
 		writer.print(b.out)
 	}
@@ -266,7 +277,7 @@ func (b *bench) runOnce(r request, into *repeats) error {
 // that writes beside the others, nil if there is none.
 func (b *bench) measure(bm benchmark) (main, writer *result, err error) {
 	p := &params{
-		name: bm.name, num: b.c.num, keySize: int(b.c.keySize), threads: b.c.threads,
+		name: bm.name, num: b.c.num, reads: b.c.readsEach(), keySize: int(b.c.keySize), threads: b.c.threads,
 		duration: time.Duration(b.c.duration) * time.Second, sync: b.c.sync,
 	}
 	if bm.adjust != nil {
@@ -276,7 +287,7 @@ func (b *bench) measure(bm benchmark) (main, writer *result, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", bm.name, err)
 	}
-	main = &result{name: bm.name}
+	main = &result{name: bm.name, nodes: byNode(threads)}
 	for _, t := range threads {
 		if t.stats.excluded {
 			writer = &result{name: "bgwriter"}
@@ -314,6 +325,10 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 	if p.writer {
 		n++
 	}
+	nodes, machine, err := b.spread(int(n))
+	if err != nil {
+		return nil, err
+	}
 	threads := make([]*thread, n)
 	for i := range threads {
 		threads[i] = b.newThread(p, int64(i), &halt)
@@ -338,10 +353,18 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 			if group != nil {
 				defer group.Done()
 			}
-			<-begin
-			t.stats.begin(b.c, b.log, perReport)
-			errs[i] = guardedRun(run, t)
-			t.stats.finish()
+			work := func() error {
+				<-begin
+				t.stats.begin(b.c, b.log, perReport)
+				defer t.stats.finish()
+				return guardedRun(run, t)
+			}
+			if nodes == nil {
+				errs[i] = work()
+			} else {
+				t.node = nodes[i]
+				errs[i] = machine.Run(t.node, work)
+			}
 			if errs[i] != nil {
 				stop()
 			}
@@ -378,7 +401,7 @@ func guardedRun(body func(*thread) error, t *thread) (err error) {
 }
 
 func (b *bench) newThread(p *params, id int64, halt *atomic.Bool) *thread {
-	t := &thread{bench: b, p: p, id: id, halt: halt, maker: b.keys}
+	t := &thread{bench: b, p: p, id: id, node: -1, halt: halt, maker: b.keys}
 	t.stats.id = int(id)
 	t.rng = rand.New(rand.NewPCG(b.seed, uint64(b.threads)))
 	b.threads++

@@ -232,6 +232,10 @@ func TestExperimentE1(t *testing.T) {
 		if l := got["readwhilewriting"]; code != 0 || len(l) != 1 || l[0].found != l[0].read || l[0].operations == 0 || len(got["bgwriter"]) != 1 {
 			t.Fatalf("exit code %d\n%s%s", code, out, errs)
 		}
+		if strings.Contains(errs, "enable_numa") {
+			t.Errorf("--numa_aware is not taken: %s", errs)
+		}
+		checkNUMAReport(t, out, numa == "1")
 		for line := range strings.Lines(errs) {
 			if strings.HasPrefix(line, "warning:") && !strings.Contains(line, " is ignored: ") {
 				t.Errorf("%q", line)

@@ -137,6 +137,7 @@ type result struct {
 	start, end  time.Time
 	message     string
 	hist        *[opKinds]histogram
+	nodes       []nodeShare // with --enable_numa
 }
 
 func (r *result) merge(s *threadStats) {
