@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -186,9 +188,11 @@ func powerLossRound(mem *mmapfs.MemFS, at uint64, rng *rand.Rand) (*mmapfs.MemFS
 	alwaysSync := rng.IntN(2) == 0
 	synced.Store(at)
 	started.Store(at)
-	db, err := Open("/db", crashOptions(fault, mode))
+	o := crashOptions(fault, mode)
+	o.AvoidFlushDuringRecovery = rng.IntN(3) == 0
+	db, err := Open("/db", o)
 	if err != nil {
-		return nil, 0, fmt.Errorf("Open: %w", err)
+		return nil, 0, fmt.Errorf("Open: %w\n%s", err, describeCrash(mem))
 	}
 	if n, err := recoveredPrefix(db); err != nil || n != at {
 		return nil, 0, fmt.Errorf("after Open: batch %d, want %d: %w", n, at, err)
@@ -228,9 +232,11 @@ func powerLossRound(mem *mmapfs.MemFS, at uint64, rng *rand.Rand) (*mmapfs.MemFS
 		return nil, 0, fmt.Errorf("Close: %w", err)
 	}
 
-	db, err = Open("/db", crashOptions(after, mode))
+	o = crashOptions(after, mode)
+	o.AvoidFlushDuringRecovery = rng.IntN(3) == 0
+	db, err = Open("/db", o)
 	if err != nil {
-		return nil, 0, fmt.Errorf("Open after the crash: %w", err)
+		return nil, 0, fmt.Errorf("Open after the crash: %w\n%s", err, describeCrash(after))
 	}
 	got, err := recoveredPrefix(db)
 	if err != nil {
@@ -238,6 +244,9 @@ func powerLossRound(mem *mmapfs.MemFS, at uint64, rng *rand.Rand) (*mmapfs.MemFS
 	}
 	if got < must || got > may {
 		return nil, 0, fmt.Errorf("after the crash the state is that of batch %d; %d were synced and %d begun", got, must, may)
+	}
+	if err := db.SyncWAL(); err != nil {
+		return nil, 0, err
 	}
 	return after, got, db.Close()
 }
@@ -347,4 +356,36 @@ func runAndKill(t *testing.T, dir string, mode WALWriteMode, after time.Duration
 	io.Copy(io.Discard, out)
 	cmd.Wait() // it was killed: that is not an error here
 	return acked
+}
+
+// describeCrash says what a file system that failed to open holds.
+func describeCrash(fsys *mmapfs.MemFS) string {
+	var b strings.Builder
+	names, _ := fsys.List("/db")
+	for _, n := range names {
+		info, _ := fsys.Stat("/db/" + n)
+		fmt.Fprintf(&b, "%s %d\n", n, info.Size())
+		if kind, number, ok := manifest.ParseName(n); ok && kind == manifest.KindLog {
+			r, err := wal.Open(fsys, "/db/"+n, number, wal.PointInTimeRecovery)
+			if err != nil {
+				continue
+			}
+			for {
+				batch, err := r.Next()
+				if err != nil {
+					fmt.Fprintf(&b, "   %v; %v\n", err, r.Reason())
+					break
+				}
+				d := wal.Decode(batch)
+				fmt.Fprintf(&b, "   %d..%d seq %d count %d\n", r.Offset(), r.End(), d.Sequence(), d.Count())
+			}
+			r.Close()
+		}
+	}
+	cur, _ := manifest.ReadCurrent(fsys, "/db")
+	manifest.ReadEdits(fsys, manifest.ManifestName("/db", cur), func(e *manifest.VersionEdit, off int64) error {
+		e.Dump(&b)
+		return nil
+	})
+	return b.String()
 }

@@ -58,7 +58,9 @@ func (db *DB) listFiles(dir string, state *manifest.State) (found []foundFile, e
 
 // replayed is what replayLogs leaves for finishRecovery.
 type replayed struct {
-	logs []*logFile // oldest first, all closed
+	logs []*logFile // oldest first, all closed; their ends are those of the last intact record
+	// damaged: replay stopped before the end of the logs, so they must not be kept.
+	damaged bool
 	// files are tables that were written because memtables filled up, by family.
 	files map[*ColumnFamily][]*manifest.FileMetadata
 }
@@ -123,13 +125,10 @@ func (db *DB) replayLogs(state *manifest.State) (*replayed, error) {
 		if err := r.Replay(l); err != nil {
 			return nil, err
 		}
-		info, err := db.fs.Stat(l.Path)
-		if err != nil {
-			return nil, err
-		}
-		out.logs = append(out.logs, &logFile{number: l.Number, path: l.Path, end: info.Size(), records: true})
+		out.logs = append(out.logs, &logFile{number: l.Number, path: l.Path, end: r.LogEnd(l.Number), records: true})
 	}
 	if stop := r.Stopped(); stop != nil {
+		out.damaged = true
 		db.log.Warn("log replay stopped at damage; later writes are lost", "log", stop.Log, "reason", stop.Reason)
 		for _, cf := range db.families {
 			if cf.logNumber > stop.Log && cf.files.version.NumFiles() > 0 {
@@ -187,27 +186,38 @@ func (db *DB) switchReplayed(cf *ColumnFamily, log uint64, need int64, out *repl
 	if err != nil {
 		return err
 	}
-	old := cf.active
+	cf.shelve(m)
 	if db.opts.ReadOnly || db.opts.AvoidFlushDuringRecovery {
-		db.mu.Lock()
-		cf.immutables = append([]*memState{old}, cf.immutables...)
-		cf.active = m
-		cf.publish(cf.active, cf.immutables, cf.files)
-		db.mu.Unlock()
-		db.retirePublished()
 		return nil
 	}
-	files, err := db.writeLevel0(cf, []*memState{old})
-	if err != nil {
-		m.mem.Free()
-		return err
-	}
-	out.files[cf] = append(out.files[cf], files...)
-	db.mu.Lock()
+	return cf.writeReplayed(out)
+}
+
+// shelve makes the active memtable immutable and m the active one.
+func (cf *ColumnFamily) shelve(m *memState) {
+	cf.db.mu.Lock()
+	cf.immutables = append([]*memState{cf.active}, cf.immutables...)
 	cf.active = m
-	cf.publish(m, nil, cf.files)
-	db.mu.Unlock()
-	db.retirePublished()
+	cf.publish(cf.active, cf.immutables, cf.files)
+	cf.db.mu.Unlock()
+	cf.db.retirePublished()
+}
+
+// writeReplayed writes the immutable memtables to table files, oldest first, and
+// lets them go.
+func (cf *ColumnFamily) writeReplayed(out *replayed) error {
+	for n := len(cf.immutables); n > 0; n-- {
+		files, err := cf.db.writeLevel0(cf, cf.immutables[n-1:n])
+		if err != nil {
+			return err
+		}
+		out.files[cf] = append(out.files[cf], files...)
+	}
+	cf.db.mu.Lock()
+	cf.immutables = nil
+	cf.publish(cf.active, nil, cf.files)
+	cf.db.mu.Unlock()
+	cf.db.retirePublished()
 	return nil
 }
 
@@ -215,13 +225,17 @@ func (db *DB) switchReplayed(cf *ColumnFamily, log uint64, need int64, out *repl
 // all of it count with one atomic group of edits.
 func (db *DB) finishRecovery(r *replayed) error {
 	number := db.manifest.NewFileNumber()
-	keep := db.opts.AvoidFlushDuringRecovery
+	keep := db.opts.AvoidFlushDuringRecovery && !r.damaged
 	if !keep {
 		for _, cf := range db.families {
-			if cf.active.empty() {
-				continue
+			if !cf.active.empty() {
+				m, err := cf.newMemState(number, 0)
+				if err != nil {
+					return err
+				}
+				cf.shelve(m)
 			}
-			if err := db.switchReplayed(cf, number, 0, r); err != nil {
+			if err := cf.writeReplayed(r); err != nil {
 				return err
 			}
 		}

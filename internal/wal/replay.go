@@ -103,6 +103,9 @@ func (r *Replayer) NextSeq() (seq uint64, ok bool) { return r.next, r.any }
 // of corruption, and RocksDB refuses to open.
 func (r *Replayer) Stopped() *Stop { return r.stop }
 
+// LogEnd is where the last intact record of a replayed log ends, in bytes.
+func (r *Replayer) LogEnd(log uint64) int64 { return r.ends[log] }
+
 // Prepared lists the transactions that are prepared and neither committed nor
 // rolled back.
 func (r *Replayer) Prepared() []*Prepared { return r.txns.Open() }
