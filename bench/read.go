@@ -33,7 +33,7 @@ func readRandom(t *thread) error {
 	var found, read, size int64
 	value := make([]byte, 0, 1<<10)
 	num, expRange := t.keyCount(), t.c.readRandomExpRange
-	loop := t.count(true, t.c.readsEach())
+	loop := t.count(true, t.p.reads)
 	for !loop.done(1) {
 		t.setKey(skewed(t.rng, num, expRange))
 		t.readPace.take(1)
@@ -62,7 +62,7 @@ func multiReadRandom(t *thread) error {
 	var found, read, size int64
 	num, expRange := t.keyCount(), t.c.readRandomExpRange
 	stride := uint64(t.c.multireadStride)
-	loop := t.count(true, t.c.readsEach())
+	loop := t.count(true, t.p.reads)
 	for !loop.done(int64(batch)) {
 		if stride == 0 {
 			for i := range keys {
@@ -115,7 +115,7 @@ func (t *thread) walk(first, step func(*flatrock.Iterator) bool) (err error) {
 		}
 	}()
 	var size int64
-	loop := t.count(false, t.c.readsEach())
+	loop := t.count(false, t.p.reads)
 	for ok := first(it); ok && !loop.done(1); ok = step(it) {
 		size += int64(len(it.Key()) + len(it.Value()))
 		t.stats.finished(1, opRead)
@@ -137,7 +137,7 @@ func seekRandom(t *thread) error {
 	if distance > 0 {
 		bound = t.maker.buffer()
 	}
-	loop := t.count(true, t.c.readsEach())
+	loop := t.count(true, t.p.reads)
 	for !loop.done(1) {
 		at := t.rng.Uint64N(num)
 		t.setKey(at)
@@ -174,7 +174,7 @@ func seekRandom(t *thread) error {
 }
 
 func newIterators(t *thread) error {
-	loop := t.count(true, t.c.readsEach())
+	loop := t.count(true, t.p.reads)
 	for !loop.done(1) {
 		it, err := t.cf.NewIterator(t.ro)
 		if err != nil {

@@ -40,6 +40,7 @@ func TestEveryBenchmark(t *testing.T) {
 			{"fillseq,readseq,readreverse,readrandom,readmissing", "", map[string]want{
 				"fillseq": {2000, -1, -1, true}, "readseq": {2000, -1, -1, true}, "readreverse": {2000, -1, -1, true},
 				"readrandom": {2000, 2000, 2000, true}, "readmissing": {2000, 0, 2000, false}}},
+			{"fillseq,readtocache", "--threads=3 --reads=7", map[string]want{"readtocache": {2000, -1, -1, true}}},
 			{"filluniquerandom,readseq,compact,multireadrandom,seekrandom,newiterator", "--batch_size=8 --seek_nexts=3 --threads=2", map[string]want{
 				"filluniquerandom": {2000, -1, -1, true}, "readseq": {4000, -1, -1, true}, "compact": {2, -1, -1, false},
 				"multireadrandom": {4000, 4000, 4000, true}, "seekrandom": {4000, 4000, 4000, true}, "newiterator": {4000, -1, -1, false}}},
@@ -285,6 +286,51 @@ func TestExperimentE4(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
+}
+
+func TestExperimentE5(t *testing.T) {
+	db := "--db=" + t.TempDir()
+	out := mustRun(t, append(strings.Fields(`-benchmarks=fillseq,compact0,waitforcompaction,compact,waitforcompaction,levelstats,stats -write_buffer_size=65536
+      -level_compaction_dynamic_level_bytes=true -max_background_jobs=8 -target_file_size_base=268435456
+      --key_size=32 --value_size=200 --compression_type=none`), db, "--num=5000")...)
+	// compact rewrites what compact0 merged: all 1.2 MB, into one file.
+	if l := parseResults(t, out)["compact"]; len(l) != 1 || !strings.Contains(out, "\n  6        1        1\n") || !strings.Contains(out, "Compactions: ") {
+		t.Errorf("%+v\n%s", l, out)
+	}
+	for _, cache := range []string{"2000000000", "1080000", "600000", "8388", "0"} {
+		out := mustRun(t, append(strings.Fields(`--use_existing_db -benchmarks=readtocache,readrandom[-X3] --key_size=32
+      --disable_auto_compactions --reads=1000 --threads=2 --block_protection_bytes_per_key=0`), db, "--num=5000", "--cache_size="+cache)...)
+		got := parseResults(t, out)
+		if l := got["readtocache"]; len(l) != 1 || l[0].operations != 5000 {
+			t.Errorf("cache %s: %+v", cache, l)
+		}
+		if l := got["readrandom"]; len(l) != 3 || l[0].operations != 2000 || l[2].found != 2000 {
+			t.Errorf("cache %s: %+v", cache, l)
+		}
+	}
+}
+
+// compact rewrites a database that is one sorted run; compactall does not.
+func TestCompactRewrites(t *testing.T) {
+	for benchmark, want := range map[string]bool{"compact": true, "compactall": false} {
+		dir := t.TempDir()
+		mustRun(t, blockArgs(dir, "--benchmarks=fillseq,compact")...)
+		before := tableFiles(t, dir)
+		mustRun(t, blockArgs(dir, "--use_existing_db", "--benchmarks="+benchmark)...)
+		after := tableFiles(t, dir)
+		if rewritten := !slices.Equal(before, after); rewritten != want || len(before) != 1 || len(after) != 1 {
+			t.Errorf("%s: %v, then %v", benchmark, before, after)
+		}
+	}
+}
+
+func tableFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 func TestProfiles(t *testing.T) {
