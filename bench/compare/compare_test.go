@@ -20,10 +20,10 @@ compact      :  379271.000 micros/op 2 ops/sec 0.379 seconds 1 operations;
 OpenDb:     6.875 milliseconds
 readrandom [AVG 2 runs] : 545231 (± 127340) ops/sec;   52.2 (± 12.2) MB/sec`, "\n")
 	for name, want := range map[string]line{
-		"readrandom":       {350238, 20000, 20000, 20000},
-		"readmissing":      {529030, 20000, 0, 20000},
-		"filluniquerandom": {205689, 20000, 0, 0},
-		"compact":          {2, 1, 0, 0},
+		"readrandom":       {2.854, 350238, 20000, 20000, 20000},
+		"readmissing":      {1.890, 529030, 20000, 0, 20000},
+		"filluniquerandom": {4.861, 205689, 20000, 0, 0},
+		"compact":          {379271, 2, 1, 0, 0},
 	} {
 		if got, ok := find(lines, name); !ok || got != want {
 			t.Errorf("%s: %+v %v, want %+v", name, got, ok, want)
@@ -45,14 +45,16 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &comparison{settings: s, samples: map[cell][]float64{}, writer: []float64{10240, 10230}}
+	c := &comparison{settings: s, samples: map[cell][]float64{}, cpu: map[cell][]float64{}, writer: []float64{10240, 10230}}
 	for i, e := range append([]engine{rocksDB}, s.flatrocks()...) {
 		c.add(e, "filluniquerandom", 1, float64(100*(i+1)))
+		c.addCPU(e, "filluniquerandom", 1, time.Second/time.Duration(i+1), 100_000)
 		c.add(e, "OpenDb", 0, float64(i+1))
 		for _, b := range readBenchmarks {
 			for _, threads := range s.threads {
 				c.add(e, b, threads, float64(1000*(i+1)*threads))
 				c.add(e, b, threads, float64(1200*(i+1)*threads))
+				c.addCPU(e, b, threads, 3*time.Second/time.Duration(threads*(i+1)), 1_000_000)
 			}
 		}
 		if e != rocksDB {
@@ -76,6 +78,21 @@ multireadrandom          2         2200         4400   2.00x         6600   3.00
 seekrandom               2         2200         4400   2.00x         6600   3.00x
 readwhilewriting         2         2200         4400   2.00x         6600   3.00x
 
+CPU microseconds an operation, user and system, of all threads; start-up is subtracted except from the fill; ratio: RocksDB's over ours
+
+benchmark          threads      RocksDB     resident   ratio     populate   ratio
+filluniquerandom         1       10.000        5.000   2.00x        3.333   3.00x
+readrandom               1        3.000        1.500   2.00x        1.000   3.00x
+readmissing              1        3.000        1.500   2.00x        1.000   3.00x
+multireadrandom          1        3.000        1.500   2.00x        1.000   3.00x
+seekrandom               1        3.000        1.500   2.00x        1.000   3.00x
+readwhilewriting         1        3.000        1.500   2.00x        1.000   3.00x
+readrandom               2        1.500        0.750   2.00x        0.500   3.00x
+readmissing              2        1.500        0.750   2.00x        0.500   3.00x
+multireadrandom          2        1.500        0.750   2.00x        0.500   3.00x
+seekrandom               2        1.500        0.750   2.00x        0.500   3.00x
+readwhilewriting         2        1.500        0.750   2.00x        0.500   3.00x
+
 milliseconds to open: RocksDB 1.0; resident 2.0, all files in memory after 20.0; populate 3.0, all files in memory after 20.0
 writes a second beside the readers: asked for 10240, Flatrock kept 10230 (least of all runs)
 Debian's db_bench has assertions on: about 1.5 times slower than a release build.
@@ -87,11 +104,14 @@ Debian's db_bench has assertions on: about 1.5 times slower than a release build
 
 func TestSettings(t *testing.T) {
 	s, err := parse(nil, io.Discard)
-	if err != nil || s.num != 10_000_000 || s.duration != 10*time.Second || s.rounds != 3 || len(s.threads) != 2 || s.writes != 10240 || s.dir != "/dev/shm" {
+	if err != nil || s.num != 10_000_000 || s.duration != 10*time.Second || s.rounds != 3 || len(s.threads) != 2 || s.suite != "plain" || s.writes != 10240 || s.dir != "/dev/shm" {
 		t.Fatalf("%+v %v", s, err)
 	}
-	for _, args := range []string{"-num=0", "-rounds=0", "-duration=10ms", "-threads=1,x", "-threads=0", "stray"} {
-		if _, err := parse([]string{args}, io.Discard); err == nil {
+	if s, err := parse([]string{"-suite=block"}, io.Discard); err != nil || s.num != 5_000_000 {
+		t.Fatalf("%+v %v", s, err)
+	}
+	for _, args := range []string{"-num=-1", "-suite=both", "-suite=block -heap", "-rounds=0", "-duration=10ms", "-threads=1,x", "-threads=0", "stray"} {
+		if _, err := parse(strings.Fields(args), io.Discard); err == nil {
 			t.Errorf("%s: no error", args)
 		}
 	}

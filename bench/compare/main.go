@@ -1,14 +1,22 @@
-// Compare runs RocksDB's db_bench and Flatrock's driver in turn on the same machine,
-// with the flags of experiment E1 (a RAM-resident database on plain tables) scaled to
-// it, and prints throughputs and their ratios:
+// Compare runs RocksDB's db_bench and Flatrock's driver in turn on the same machine
+// and prints throughputs, CPU time an operation, and their ratios. It has two suites:
+// plain has the flags of experiment E1 (a RAM-resident database on plain tables) scaled
+// to the machine, block those of experiment E5 (block-based tables behind block caches of several sizes).
 //
-//	go run ./bench/compare                             all, about half an hour
+//	go run ./bench/compare                             plain, about half an hour
+//	go run ./bench/compare -suite=block
 //	go run ./bench/compare -num=200000 -duration=1s -rounds=1
 //	go run ./bench/compare -heap                       the Go heap and the collector, ours only
 //
-// Each round fills a database of each engine anew, compacts it fully, and reads it at
-// each number of threads: RocksDB first, then Flatrock with each memory policy. Ratios
-// are of medians over the rounds. A benchmark that does not find what it should fails the run.
+// Each round of plain fills a database of each engine anew, compacts it fully, and reads
+// it at each number of threads: RocksDB first, then Flatrock with each memory policy. For
+// block see blockRound. Ratios are of medians over the rounds. A benchmark that does not
+// find what it should fails the run.
+//
+// CPU time is user and system time of a process with all its threads, as its parent sees
+// it. A machine shared with others hurts it less than it does throughput. Every
+// measurement has a process of its own, and what the same process without the benchmark
+// takes, a start-up or a warm-up, is subtracted where a table says so.
 package main
 
 import (
@@ -30,6 +38,7 @@ import (
 
 // settings are the flags.
 type settings struct {
+	suite    string // plain or block
 	num      int64
 	duration time.Duration
 	rounds   int
@@ -61,21 +70,34 @@ func parse(args []string, errs io.Writer) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("compare", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.Int64Var(&s.num, "num", 10_000_000, "keys")
-	f.DurationVar(&s.duration, "duration", 10*time.Second, "length of each reading benchmark, in whole seconds")
+	f.StringVar(&s.suite, "suite", "plain", "plain: a RAM-resident database, experiment E1; block: block-based tables, experiment E5")
+	f.Int64Var(&s.num, "num", 0, "keys; zero means 10 million in plain, 5 million in block")
+	f.DurationVar(&s.duration, "duration", 10*time.Second, "length of each reading benchmark at random, in whole seconds")
 	f.IntVar(&s.rounds, "rounds", 3, "rounds")
-	threads := f.String("threads", "1,2", "numbers of reader threads")
-	policies := f.String("policies", "resident,populate", "memory policies of Flatrock's plain tables: none, willneed, populate, lock, resident")
+	threads := f.String("threads", "1,2", "plain: numbers of reader threads")
+	policies := f.String("policies", "resident,populate", "plain: memory policies of Flatrock's plain tables: none, willneed, populate, lock, resident")
 	f.StringVar(&s.dir, "dir", "/dev/shm", "directory under which the databases are made, and removed at the end")
 	f.StringVar(&s.dbBench, "db_bench", "db_bench", "RocksDB's db_bench")
 	f.StringVar(&s.bench, "bench", "", "Flatrock's driver; empty builds it with go build")
-	f.IntVar(&s.writes, "writes", 10240, "writes a second of readwhilewriting")
-	f.BoolVar(&s.heap, "heap", false, "instead: load, read, and print the Go heap and the collector's share of CPU")
+	f.IntVar(&s.writes, "writes", 10240, "plain: writes a second of readwhilewriting")
+	f.BoolVar(&s.heap, "heap", false, "plain, instead: load, read, and print the Go heap and the collector's share of CPU")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if s.suite != "plain" && s.suite != "block" {
+		return s, fmt.Errorf("-suite=%s: want plain or block", s.suite)
+	}
+	if s.num == 0 {
+		s.num = 10_000_000
+		if s.suite == "block" {
+			s.num = 5_000_000
+		}
+	}
+	if s.heap && s.suite != "plain" {
+		return s, fmt.Errorf("-heap needs -suite=plain")
 	}
 	if s.num < 1 || s.rounds < 1 || s.duration < time.Second {
 		return s, fmt.Errorf("-num=%d -rounds=%d -duration=%v: want at least 1, 1 and 1s", s.num, s.rounds, s.duration)
@@ -105,16 +127,20 @@ func run(ctx context.Context, s settings, out, log io.Writer) (err error) {
 			return fmt.Errorf("%v: %w\n%s", build, err, text)
 		}
 	}
-	c := &comparison{settings: s, ctx: ctx, dir: dir, log: log, samples: map[cell][]float64{}}
+	c := &comparison{settings: s, ctx: ctx, dir: dir, log: log, samples: map[cell][]float64{}, cpu: map[cell][]float64{}}
 	if s.heap {
 		return c.measureHeap(out)
 	}
-	for round := range s.rounds {
-		if err := c.round(round); err != nil {
+	round, report := c.round, c.print
+	if s.suite == "block" {
+		round, report = c.blockRound, c.printBlock
+	}
+	for i := range s.rounds {
+		if err := round(i); err != nil {
 			return err
 		}
 	}
-	c.print(out)
+	report(out)
 	return nil
 }
 
@@ -145,6 +171,7 @@ type comparison struct {
 	dir     string
 	log     io.Writer
 	samples map[cell][]float64 // operations a second, milliseconds for "open"
+	cpu     map[cell][]float64 // microseconds an operation
 	writer  []float64          // writes a second of Flatrock's writer beside readers
 }
 
@@ -183,7 +210,7 @@ func (c *comparison) round(round int) error {
 		if err := os.RemoveAll(filepath.Join(c.dir, e.name)); err != nil {
 			return err
 		}
-		lines, err := c.child(round, e, 1, c.flags(e, round), "--benchmarks=filluniquerandom,compact", "--threads=1")
+		lines, cpu, err := c.child(round, e, 1, c.flags(e, round), "--benchmarks=filluniquerandom", "--threads=1")
 		if err != nil {
 			return err
 		}
@@ -195,6 +222,7 @@ func (c *comparison) round(round int) error {
 		for _, same := range append([]engine{rocksDB}, ours...) {
 			if same.name == e.name {
 				c.add(same, "filluniquerandom", 1, fill.opsPerSecond)
+				c.addCPU(same, "filluniquerandom", 1, cpu, fill.operations)
 			}
 		}
 	}
@@ -208,23 +236,32 @@ func (c *comparison) round(round int) error {
 	return nil
 }
 
-// read measures the reading benchmarks. The compaction in front merges what
-// readwhilewriting of the process before left in level 0.
+// read measures the reading benchmarks, each in a process of its own. The compaction
+// in front merges what readwhilewriting before left in level 0.
 func (c *comparison) read(round int, e engine, threads int) error {
 	flags := append(c.flags(e, round), "--use_existing_db=1")
-	if _, err := c.child(round, e, threads, flags, "--benchmarks=compact", "--threads=1"); err != nil {
+	if _, _, err := c.child(round, e, threads, flags, "--benchmarks=compactall", "--threads=1"); err != nil {
 		return err
 	}
-	lines, err := c.child(round, e, threads, flags,
-		"--benchmarks="+strings.Join(readBenchmarks, ","),
-		fmt.Sprintf("--threads=%d", threads),
-		fmt.Sprintf("--duration=%d", int(c.duration.Seconds())),
-		"--batch_size=32", "--seek_nexts=10",
-		fmt.Sprintf("--benchmark_write_rate_limit=%d", c.writes*(keySize+valueSize)))
+	lines, startup, err := c.child(round, e, threads, flags, "--benchmarks=levelstats")
 	if err != nil {
 		return err
 	}
+	for _, timing := range []string{"OpenDb", "LoadDb"} {
+		if ms, ok := findTiming(lines, timing); ok {
+			c.add(e, timing, 0, ms)
+		}
+	}
 	for _, name := range readBenchmarks {
+		lines, cpu, err := c.child(round, e, threads, flags,
+			"--benchmarks="+name,
+			fmt.Sprintf("--threads=%d", threads),
+			fmt.Sprintf("--duration=%d", int(c.duration.Seconds())),
+			"--batch_size=32", "--seek_nexts=10",
+			fmt.Sprintf("--benchmark_write_rate_limit=%d", c.writes*(keySize+valueSize)))
+		if err != nil {
+			return err
+		}
 		l, ok := find(lines, name)
 		switch {
 		case !ok:
@@ -235,13 +272,9 @@ func (c *comparison) read(round int, e engine, threads int) error {
 			return fmt.Errorf("%s: %s found %d of %d keys", e.name, name, l.found, l.read)
 		}
 		c.add(e, name, threads, l.opsPerSecond)
-	}
-	if l, ok := find(lines, "bgwriter"); ok {
-		c.writer = append(c.writer, l.opsPerSecond)
-	}
-	for _, timing := range []string{"OpenDb", "LoadDb"} {
-		if ms, ok := findTiming(lines, timing); ok {
-			c.add(e, timing, 0, ms)
+		c.addCPU(e, name, threads, cpu-startup, l.operations)
+		if l, ok := find(lines, "bgwriter"); ok {
+			c.writer = append(c.writer, l.opsPerSecond)
 		}
 	}
 	return nil
@@ -252,8 +285,14 @@ func (c *comparison) add(e engine, benchmark string, threads int, v float64) {
 	c.samples[at] = append(c.samples[at], v)
 }
 
-// child runs a program and returns the lines of its output.
-func (c *comparison) child(round int, e engine, threads int, flags []string, more ...string) ([]string, error) {
+func (c *comparison) addCPU(e engine, benchmark string, threads int, cpu time.Duration, operations int64) {
+	at := cell{e, benchmark, threads}
+	c.cpu[at] = append(c.cpu[at], float64(cpu.Nanoseconds())/1e3/float64(operations))
+}
+
+// child runs a program and returns the lines of its output and the CPU time, user and
+// system, that it took from start to end.
+func (c *comparison) child(round int, e engine, threads int, flags []string, more ...string) (lines []string, cpu time.Duration, err error) {
 	name := c.dbBench
 	if e != rocksDB {
 		name = c.bench
@@ -268,11 +307,12 @@ func (c *comparison) child(round int, e engine, threads int, flags []string, mor
 	text, err := cmd.Output()
 	if err != nil {
 		if c.ctx.Err() != nil {
-			return nil, c.ctx.Err()
+			return nil, 0, c.ctx.Err()
 		}
-		return nil, fmt.Errorf("%s: %w\n%s\n%s", strings.Join(cmd.Args, " "), err, lastLines(errs.String()), lastLines(string(text)))
+		return nil, 0, fmt.Errorf("%s: %w\n%s\n%s", strings.Join(cmd.Args, " "), err, lastLines(errs.String()), lastLines(string(text)))
 	}
-	return strings.Split(string(text), "\n"), nil
+	state := cmd.ProcessState
+	return strings.Split(string(text), "\n"), state.UserTime() + state.SystemTime(), nil
 }
 
 // lastLines keeps the end of what a failed program said.
@@ -285,7 +325,7 @@ func lastLines(s string) string {
 func (c *comparison) measureHeap(out io.Writer) error {
 	e := c.flatrocks()[0]
 	c.rounds = 1
-	lines, err := c.child(0, e, c.settings.threads[0], c.flags(e, 0), "--benchmarks=filluniquerandom,compact,heap,readrandom,heap",
+	lines, _, err := c.child(0, e, c.settings.threads[0], c.flags(e, 0), "--benchmarks=filluniquerandom,compact,heap,readrandom,heap",
 		fmt.Sprintf("--threads=%d", c.settings.threads[0]), fmt.Sprintf("--duration=%d", int(c.duration.Seconds())))
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ func TestOracleComparison(t *testing.T) {
 		want []string
 	}{
 		{"-num=5000 -duration=1s -rounds=1 -threads=1", []string{"filluniquerandom         1", "readwhilewriting         1", "milliseconds to open: RocksDB "}},
+		{"-suite=block -num=5000 -duration=1s -rounds=1", append(blockRows(), "\nCPU microseconds an operation")},
 		{"-num=5000 -duration=1s -heap", []string{"heap         : Go heap ", "readrandom   : "}},
 	} {
 		s, err := parse(append(strings.Fields(test.args), "-dir="+dir), os.Stderr)

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// flatrock is our engine in the suite block, which has no memory policies.
+var flatrock = engine{name: "Flatrock"}
+
+// blockCache is a size of the block cache in experiment E5, for any number of keys.
+type blockCache struct {
+	name  string
+	bytes func(num int64) int64
+}
+
+const (
+	e5Keys         = 5_000_000
+	blockKeySize   = 32
+	blockValueSize = 200
+	// blockRowSize is what a key takes in a table: E5's data of 1.2 GB, fifths of which are its caches.
+	blockRowSize = 240
+)
+
+// blockCaches are the sizes for readrandom. The first holds everything.
+var blockCaches = []blockCache{
+	{"2GB", func(num int64) int64 { return 2 << 30 * num / e5Keys }},
+	{"0.9x", func(num int64) int64 { return num * blockRowSize * 9 / 10 }},
+	{"0.8x", func(num int64) int64 { return num * blockRowSize * 8 / 10 }},
+	{"0.5x", func(num int64) int64 { return num * blockRowSize * 5 / 10 }},
+	{"8MB", func(num int64) int64 { return 8 << 20 * num / e5Keys }},
+}
+
+// Rows of the block suite's tables, beside readrandom's.
+const (
+	rowFill       = "fillseq"
+	rowCompact    = "compact"
+	rowScanCold   = "readseq cold"
+	rowScanWarm   = "readseq"
+	rowSeekRandom = "seekrandom"
+)
+
+func rowReadRandom(cache blockCache) string { return "readrandom " + cache.name }
+
+func blockRows() []string {
+	rows := []string{rowFill, rowCompact}
+	for _, cache := range blockCaches {
+		rows = append(rows, rowReadRandom(cache))
+	}
+	return append(rows, rowSeekRandom, rowScanWarm, rowScanCold)
+}
+
+// blockFlags are those of E5, as both programs take them.
+func (c *comparison) blockFlags(e engine, round int, name string) []string {
+	return append(strings.Fields(`--key_size=32 --value_size=200 --compression_type=none
+		--write_buffer_size=33554432 --level_compaction_dynamic_level_bytes=1
+		--max_background_jobs=8 --target_file_size_base=268435456 --threads=1`),
+		"--db="+filepath.Join(c.dir, e.name+name),
+		fmt.Sprintf("--num=%d", c.num),
+		fmt.Sprintf("--seed=%d", round+1))
+}
+
+// blockRound measures, the engines in turn at every step:
+//
+//   - fillseq, from the start of a process to its end;
+//   - compact of a second database, filled with every key once in random order while
+//     compactions were off, and flushed: all of it lies in overlapping files of level 0,
+//     so the compaction reads every byte, merges, and writes every byte once;
+//   - reads of the first database after compact, which rewrites it as one level, with
+//     automatic compactions off. Each has a process of its own that reads the database
+//     through once before (readtocache), as in E5; a process that does nothing else says
+//     how much CPU time that costs, start-up included, and that is subtracted.
+func (c *comparison) blockRound(round int) error {
+	both := []engine{rocksDB, flatrock}
+	for _, e := range both {
+		if err := os.RemoveAll(filepath.Join(c.dir, e.name)); err != nil {
+			return err
+		}
+		lines, cpu, err := c.child(round, e, 1, c.blockFlags(e, round, ""), "--benchmarks=fillseq")
+		if err != nil {
+			return err
+		}
+		fill, ok := find(lines, "fillseq")
+		if !ok || fill.operations != c.num {
+			return fmt.Errorf("%s filled %d of %d keys", e.name, fill.operations, c.num)
+		}
+		c.add(e, rowFill, 1, fill.opsPerSecond)
+		c.addCPU(e, rowFill, 1, cpu, fill.operations)
+	}
+	for _, e := range both {
+		if err := c.blockCompaction(round, e); err != nil {
+			return err
+		}
+	}
+	for _, e := range both {
+		lines, _, err := c.child(round, e, 1, append(c.blockFlags(e, round, ""), "--use_existing_db=1"), "--benchmarks=compact,levelstats")
+		if err != nil {
+			return err
+		}
+		if _, err := oneLevel(lines); err != nil {
+			return fmt.Errorf("%s after compact: %w", e.name, err)
+		}
+	}
+	for i, cache := range blockCaches {
+		for _, e := range both {
+			if err := c.blockReads(round, e, cache, i == 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// blockCompaction measures the compaction of a whole database that lies in level 0.
+func (c *comparison) blockCompaction(round int, e engine) (err error) {
+	const name = "-compact"
+	dir := filepath.Join(c.dir, e.name+name)
+	defer func() {
+		if removeErr := os.RemoveAll(dir); err == nil {
+			err = removeErr
+		}
+	}()
+	flags := append(c.blockFlags(e, round, name), "--disable_auto_compactions=1",
+		"--level0_slowdown_writes_trigger=1000000", "--level0_stop_writes_trigger=1000000")
+	if _, _, err := c.child(round, e, 1, flags, "--benchmarks=filluniquerandom,flush"); err != nil {
+		return err
+	}
+	lines, cpu, err := c.child(round, e, 1, append(flags, "--use_existing_db=1"), "--benchmarks=levelstats,compact,levelstats")
+	if err != nil {
+		return err
+	}
+	tables := findLevels(lines)
+	if len(tables) != 2 || tables[0][0] < 1 || sum(tables[0]) != tables[0][0] {
+		return fmt.Errorf("%s: files of the levels before and after the compaction: %v; want all in level 0 before", e.name, tables)
+	}
+	if _, err := oneLevel(lines); err != nil {
+		return fmt.Errorf("%s after the measured compaction: %w", e.name, err)
+	}
+	l, ok := find(lines, "compact")
+	if !ok || l.micros <= 0 {
+		return fmt.Errorf("%s printed no line for compact", e.name)
+	}
+	c.add(e, rowCompact, 1, float64(c.num)/(l.micros/1e6))
+	c.addCPU(e, rowCompact, 1, cpu, c.num)
+	return nil
+}
+
+// blockReads measures readrandom with a block cache, and with one that holds all the
+// other reads too.
+func (c *comparison) blockReads(round int, e engine, cache blockCache, all bool) error {
+	flags := append(c.blockFlags(e, round, ""), "--use_existing_db=1", "--disable_auto_compactions=1",
+		fmt.Sprintf("--cache_size=%d", cache.bytes(c.num)))
+	lines, warm, err := c.child(round, e, 1, flags, "--benchmarks=readtocache")
+	if err != nil {
+		return err
+	}
+	if l, ok := find(lines, "readtocache"); !ok || l.operations != c.num {
+		return fmt.Errorf("%s: readtocache read %d of %d keys", e.name, l.operations, c.num)
+	} else if all {
+		c.add(e, rowScanCold, 1, l.opsPerSecond)
+		c.addCPU(e, rowScanCold, 1, warm, l.operations)
+	}
+	random := func(benchmark, row string, more ...string) error {
+		lines, cpu, err := c.child(round, e, 1, flags, append([]string{"--benchmarks=readtocache," + benchmark,
+			fmt.Sprintf("--duration=%d", int(c.duration.Seconds()))}, more...)...)
+		if err != nil {
+			return err
+		}
+		l, ok := find(lines, benchmark)
+		if !ok || l.read == 0 || l.found != l.read {
+			return fmt.Errorf("%s: %s found %d of %d keys", e.name, benchmark, l.found, l.read)
+		}
+		c.add(e, row, 1, l.opsPerSecond)
+		c.addCPU(e, row, 1, cpu-warm, l.operations)
+		return nil
+	}
+	if err := random("readrandom", rowReadRandom(cache)); err != nil || !all {
+		return err
+	}
+	if err := random("seekrandom", rowSeekRandom, "--seek_nexts=10"); err != nil {
+		return err
+	}
+	return c.blockScan(round, e, flags, warm)
+}
+
+// blockScan measures readseq with everything in the block cache. A pass over few keys
+// takes no time, so there are more.
+func (c *comparison) blockScan(round int, e engine, flags []string, warm time.Duration) error {
+	passes := min(max(3, e5Keys/c.num), 100)
+	lines, cpu, err := c.child(round, e, 1, flags, fmt.Sprintf("--benchmarks=readtocache,readseq[X%d]", passes))
+	if err != nil {
+		return err
+	}
+	var micros float64
+	var operations int64
+	for _, l := range findAll(lines, "readseq") {
+		micros += l.micros * float64(l.operations)
+		operations += l.operations
+	}
+	if operations != passes*c.num || micros <= 0 {
+		return fmt.Errorf("%s: readseq read %d keys in %d passes over %d", e.name, operations, passes, c.num)
+	}
+	c.add(e, rowScanWarm, 1, float64(operations)/(micros/1e6))
+	c.addCPU(e, rowScanWarm, 1, cpu-warm, operations)
+	return nil
+}
+
+// findLevels are the tables of levelstats: the numbers of files by level.
+func findLevels(lines []string) (tables [][]int) {
+	inside := false
+	for i, text := range lines {
+		f := strings.Fields(text)
+		if i > 0 && strings.HasPrefix(lines[i-1], "Level Files Size(MB)") {
+			inside = true // this line is a rule
+			tables = append(tables, nil)
+			continue
+		}
+		if inside = inside && len(f) == 3; !inside {
+			continue
+		}
+		level, err := strconv.Atoi(f[0])
+		last := &tables[len(tables)-1]
+		files, err2 := strconv.Atoi(f[1])
+		if err != nil || err2 != nil || level != len(*last) {
+			inside = false
+			continue
+		}
+		*last = append(*last, files)
+	}
+	return tables
+}
+
+// oneLevel is the only level that has files, by the last table of levelstats; it is below level 0.
+func oneLevel(lines []string) (level int, err error) {
+	tables := findLevels(lines)
+	if len(tables) == 0 {
+		return 0, fmt.Errorf("no table of levels")
+	}
+	last := tables[len(tables)-1]
+	for l, files := range last {
+		if l > 0 && files > 0 && files == sum(last) {
+			return l, nil
+		}
+	}
+	return 0, fmt.Errorf("files of the levels are %v; want all in one level below 0", last)
+}
+
+func sum(n []int) (total int) {
+	for _, v := range n {
+		total += v
+	}
+	return total
+}
+
+// printBlock writes the tables of the suite block.
+func (c *comparison) printBlock(out io.Writer) {
+	fmt.Fprintf(out, "%d keys of %d bytes, values of %d bytes, block-based tables without compression, one thread; medians of %d rounds, random reads of %v\n",
+		c.num, blockKeySize, blockValueSize, c.rounds, c.duration)
+	fmt.Fprint(out, "block caches as for 5 million keys, in proportion:")
+	for i, cache := range blockCaches {
+		if i > 0 {
+			fmt.Fprint(out, ",")
+		}
+		fmt.Fprintf(out, " %s is %.1f MB", cache.name, float64(cache.bytes(c.num))/(1<<20))
+	}
+	fmt.Fprint(out, `; x is of the data
+compact: every key once, in random order, in overlapping files of level 0, merged into one level; a key is an operation
+reads: the database is one level, and was read through once before (readtocache), except in readseq cold; seekrandom takes 10 steps; these and readseq have the first cache
+
+ops/s
+`)
+	table := func(samples map[cell][]float64, format string, faster func(rocks, ours float64) float64) {
+		fmt.Fprintf(out, "%-18s %12s %12s %7s\n", "benchmark", "RocksDB", "Flatrock", "ratio")
+		for _, row := range blockRows() {
+			rocks, ours := median(samples[cell{rocksDB, row, 1}]), median(samples[cell{flatrock, row, 1}])
+			fmt.Fprintf(out, "%-18s "+format+" "+format+" %6.2fx\n", row, rocks, ours, faster(rocks, ours))
+		}
+	}
+	table(c.samples, "%12.0f", func(rocks, ours float64) float64 { return ours / rocks })
+	fmt.Fprintln(out, `
+CPU microseconds an operation, user and system, of all threads; start-up is not subtracted in fillseq, compact and
+readseq cold, start-up and warm-up are in the others; ratio: RocksDB's over ours`)
+	table(c.cpu, "%12.3f", func(rocks, ours float64) float64 { return rocks / ours })
+	fmt.Fprintln(out, "\nDebian's db_bench has assertions on: about 1.5 times slower than a release build.")
+}
