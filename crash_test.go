@@ -167,12 +167,14 @@ func powerLossRound(mem *mmapfs.MemFS, at uint64, rng *rand.Rand) (*mmapfs.MemFS
 		may     uint64
 		ops     int
 		crashAt = 1 + rng.IntN(600)
+		// Of the crash alone: it happens on whichever goroutine gets there.
+		crashRNG = rand.New(rand.NewPCG(rng.Uint64(), 6))
 	)
 	crash := func() {
 		// Read in this order: a write that ends in between may be counted as one
 		// that need not survive, never the other way round.
 		must = synced.Load()
-		after = mem.Crash(rng)
+		after = mem.Crash(crashRNG)
 		may = started.Load()
 	}
 	fault := mmapfs.NewFault(mem)
