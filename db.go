@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/manifest"
@@ -51,8 +52,9 @@ type DB struct {
 	// what all of them may have. See limitLogs.
 	closedLogBytes, logLimit atomic.Int64
 
-	// stalled sends writers through waitOutStall.
-	stalled atomic.Bool
+	// stalled sends writers through waitOutStall, slowed through delay.
+	stalled, slowed atomic.Bool
+	delayedUntil    time.Time // owned by the commit leader
 
 	// manifestMu is held while an edit is written and applied, so that edits reach
 	// the MANIFEST in the order of the versions they describe.

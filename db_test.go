@@ -628,3 +628,45 @@ func TestDamagedTableIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestWritesSlowDown: with level 0 at the slowdown trigger, writes are delayed and
+// counted, and go on; with automatic compactions off they are not.
+func TestWritesSlowDown(t *testing.T) {
+	for _, auto := range []bool{true, false} {
+		fsys := mmapfs.NewFault(mmapfs.NewMem())
+		o := ram()
+		o.Level0FileNumCompactionTrigger, o.Level0SlowdownWritesTrigger = 2, 2
+		o.DisableAutoCompactions = true
+		db := mustOpen(t, fsys, &Options{CreateIfMissing: true, ColumnFamily: o})
+		for i := range 2 {
+			if err := db.Put(nil, fmt.Appendf(nil, "key%d", i), nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Flush(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		db.Close()
+		// The compaction that would empty level 0 waits until the test has looked.
+		looked := make(chan struct{})
+		fsys.SetHook(func(op mmapfs.Op, name string) error {
+			if op == mmapfs.OpCreate && strings.HasSuffix(name, ".sst") {
+				<-looked
+			}
+			return nil
+		})
+		o.DisableAutoCompactions = !auto
+		db = mustOpen(t, fsys, &Options{ColumnFamily: o, DelayedWriteRate: 1 << 20})
+		value := make([]byte, 4<<10)
+		for i := range 4 {
+			if err := db.Put(nil, fmt.Appendf(nil, "key%d", i), value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := db.Metrics().Stalls["level0-slowdown"]; (n > 0) != auto {
+			t.Errorf("automatic compactions %v: delayed %d times", auto, n)
+		}
+		close(looked)
+		db.Close()
+	}
+}

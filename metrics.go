@@ -35,7 +35,8 @@ type Metrics struct {
 	// Compactions counts compactions, with the bytes of files they read and wrote.
 	Compactions, CompactedIn, CompactedOut int64
 	// Stalls and StallTime say how often and how long writes were held, by cause:
-	// "memtables" (too many wait for their flush) or "level0" (too many files there).
+	// "memtables" (too many wait for their flush), "level0" (too many files there) or
+	// "level0-slowdown" (many files there: writes were delayed).
 	Stalls    map[string]int64
 	StallTime map[string]time.Duration
 

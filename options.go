@@ -113,6 +113,11 @@ type Options struct {
 	// log record. Zero means 1 MiB. RocksDB: max_write_batch_group_size_bytes.
 	MaxWriteBatchGroupSize int64
 
+	// DelayedWriteRate is how many bytes a second writes may add while a family is
+	// slowed down. Zero means 16 MiB. RocksDB: delayed_write_rate, which adapts
+	// itself from there; this one stays.
+	DelayedWriteRate int64
+
 	// AvoidFlushDuringRecovery keeps replayed logs in memory instead of writing
 	// them to level 0 at open. RocksDB: avoid_flush_during_recovery.
 	AvoidFlushDuringRecovery bool
@@ -390,8 +395,10 @@ type ColumnFamilyOptions struct {
 	// Level0FileNumCompactionTrigger is how many files in level 0 start a
 	// compaction. Zero means 4. RocksDB: level0_file_num_compaction_trigger.
 	Level0FileNumCompactionTrigger int
-	// Level0SlowdownWritesTrigger and Level0StopWritesTrigger are how many files in level 0
-	// delay and hold writes. Zero means 20 and 36.
+	// Level0SlowdownWritesTrigger is how many files in level 0 slow writes down to
+	// Options.DelayedWriteRate, Level0StopWritesTrigger how many hold them, unless
+	// DisableAutoCompactions. Zero means 20 and 36. RocksDB:
+	// level0_slowdown_writes_trigger, level0_stop_writes_trigger.
 	Level0SlowdownWritesTrigger int
 	Level0StopWritesTrigger     int
 	// TargetFileSizeBase is the size in bytes of files in level 1;

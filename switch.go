@@ -42,7 +42,7 @@ func (db *DB) waitOutStall() error {
 			return ErrClosed
 		}
 		family, cause := db.stallLocked()
-		if cause == stallNone {
+		if cause == stallNone || cause == stallSlowdown {
 			return nil
 		}
 		start := time.Now()
@@ -59,11 +59,12 @@ const (
 	stallNone      stallCause = iota
 	stallMemtables            // MaxWriteBufferNumber immutable memtables wait for their flush
 	stallLevel0               // level 0 has Level0StopWritesTrigger files
+	stallSlowdown             // level 0 has Level0SlowdownWritesTrigger files: writes are delayed, not held
 	stallCauses
 )
 
 func (c stallCause) String() string {
-	return [...]string{"none", "memtables", "level0"}[c]
+	return [...]string{"none", "memtables", "level0", "level0-slowdown"}[c]
 }
 
 func (db *DB) stallLocked() (family string, cause stallCause) {
@@ -75,14 +76,35 @@ func (db *DB) stallLocked() (family string, cause stallCause) {
 			return cf.name, stallLevel0
 		}
 	}
+	for _, cf := range db.families {
+		if !cf.opts.DisableAutoCompactions && len(cf.files.version.Levels[0]) >= cf.opts.Level0SlowdownWritesTrigger {
+			return cf.name, stallSlowdown
+		}
+	}
 	return "", stallNone
+}
+
+// delay makes a group of so many bytes wait its turn while writes are slowed
+// down. What it did not wait, because a wait would be too short to be worth it,
+// the groups after it do. Only the commit leader calls it.
+func (db *DB) delay(bytes int64) {
+	now := time.Now()
+	if db.delayedUntil.Before(now) {
+		db.delayedUntil = now
+	}
+	db.delayedUntil = db.delayedUntil.Add(time.Duration(bytes) * time.Second / time.Duration(db.opts.DelayedWriteRate))
+	if wait := db.delayedUntil.Sub(now); wait >= time.Millisecond {
+		time.Sleep(wait)
+		db.metrics.addStall(stallSlowdown, wait)
+	}
 }
 
 // updateStallLocked recomputes the flag that sends writers to the slow path, and
 // wakes who waits for background work. Called after each change of what it depends on.
 func (db *DB) updateStallLocked() {
 	_, cause := db.stallLocked()
-	db.stalled.Store(cause != stallNone || db.background != nil || db.stopping)
+	db.slowed.Store(cause == stallSlowdown)
+	db.stalled.Store(cause == stallMemtables || cause == stallLevel0 || db.background != nil || db.stopping)
 	db.work.Broadcast()
 }
 

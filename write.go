@@ -228,9 +228,13 @@ func (db *DB) commit(g *commitGroup) error {
 		return err
 	}
 	first := db.lastSeq + 1
-	count := uint32(0)
+	count, size := uint32(0), int64(0)
 	for _, r := range g.requests {
 		count += r.batch.rep.Count()
+		size += int64(r.batch.Size())
+	}
+	if db.slowed.Load() {
+		db.delay(size)
 	}
 	if err := db.prepare(g); err != nil {
 		return err
