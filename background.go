@@ -112,6 +112,8 @@ func (db *DB) load(h *tableHandle) error {
 	h.wants = mmapfs.MemoryNone
 	h.refs++ // the file must not go away meanwhile
 	db.mu.Unlock()
+	// Pages that two mappings share do not move: those of the bare one go first.
+	db.placed.gather(h.plain, db.log)
 	err := db.placed.whileLoading(func() error { return h.plain.Load(memory, db.placed.tables) })
 	if err == nil {
 		db.placed.gather(h.plain, db.log)

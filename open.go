@@ -46,6 +46,7 @@ func newDB(dir string, o *Options) (*DB, error) {
 	}
 	orInt(&opts.MaxManifestFileSize, manifest.DefaultMaxFileSize)
 	orInt(&opts.MaxWriteBatchGroupSize, 1<<20)
+	orInt(&opts.DelayedWriteRate, 16<<20)
 	orInt(&opts.BlockCacheSize, 32<<20)
 	if opts.WALRecoveryMode < PointInTimeRecovery || opts.WALRecoveryMode > SkipAnyCorruptedRecords {
 		return nil, fmt.Errorf("%w: WALRecoveryMode %d", ErrInvalidArgument, opts.WALRecoveryMode)
@@ -287,11 +288,14 @@ func (db *DB) openWritable(state *manifest.State) error {
 	if err != nil {
 		return err
 	}
-	replayed, err := db.replayLogs(state)
+	err = db.placed.whileLoading(func() error { // what it flushes lies where tables belong
+		replayed, err := db.replayLogs(state)
+		if err != nil {
+			return err
+		}
+		return db.finishRecovery(replayed)
+	})
 	if err != nil {
-		return err
-	}
-	if err := db.finishRecovery(replayed); err != nil {
 		return err
 	}
 	for _, d := range db.opts.ColumnFamilies {

@@ -51,7 +51,8 @@ func ParsePlacementMode(s string) (PlacementMode, error) {
 type MemoryPlacement struct {
 	Mode PlacementMode
 	// Nodes are numbers of nodes. Empty means every node with memory that the process
-	// may use; PlacePrefer takes exactly one.
+	// may use, and for PlaceReplicate every such node that is the nearest to some CPU.
+	// PlacePrefer takes exactly one.
 	Nodes []int
 }
 
@@ -208,9 +209,9 @@ func resolvePlacement(p *Placement, t *numa.Topology, here *numa.Locator, log *s
 	}
 	tables, indexes := p.Tables, p.Indexes
 	if tables.Mode == PlaceReplicate || indexes.Mode == PlaceReplicate {
-		nodes := orNodes(indexes.Nodes, memory)
+		nodes := orNodes(indexes.Nodes, readerNodes(t))
 		if tables.Mode == PlaceReplicate {
-			nodes = orNodes(tables.Nodes, memory)
+			nodes = orNodes(tables.Nodes, readerNodes(t))
 		}
 		switch {
 		case len(nodes) < 2:
@@ -222,11 +223,7 @@ func resolvePlacement(p *Placement, t *numa.Topology, here *numa.Locator, log *s
 			all := MemoryPlacement{Mode: PlaceInterleave, Nodes: nodes}
 			tables, indexes = replaced(tables, all), replaced(indexes, all)
 		default:
-			r, err := replicasOn(nodes, t, tables.Mode == PlaceReplicate)
-			if err != nil {
-				return out, err
-			}
-			out.tables.Replicas = r
+			out.tables.Replicas = replicasOn(nodes, t, here, tables.Mode == PlaceReplicate)
 			tables, indexes = replaced(tables, MemoryPlacement{}), replaced(indexes, MemoryPlacement{})
 		}
 	}
@@ -293,14 +290,29 @@ func threadPolicy(p mmapfs.Placement) numa.Policy {
 	return numa.Policy{}
 }
 
-// replicasOn describes a replica on each of the nodes.
-func replicasOn(nodes []int, t *numa.Topology, rows bool) (*plaintable.Replicas, error) {
-	// A number per node finds the nearest replica for nodes that have none.
-	at, err := numa.NewPerNode(t, nodes, func(node int) (int, error) { return slices.Index(nodes, node), nil }, nil)
-	if err != nil {
-		return nil, err
+// replicasOn describes a replica on each of the nodes. Readers on other nodes use the
+// nearest one.
+func replicasOn(nodes []int, t *numa.Topology, here *numa.Locator, rows bool) *plaintable.Replicas {
+	at := make([]int, t.Nodes[len(t.Nodes)-1].ID+1) // by node
+	for id := range at {
+		at[id] = slices.Index(nodes, t.Nearest(id, nodes)[0])
 	}
-	return &plaintable.Replicas{Nodes: nodes, Rows: rows, Run: t.Run, Here: at.Here}, nil
+	return &plaintable.Replicas{Nodes: nodes, Rows: rows, Run: t.Run, Here: func() int {
+		if node := here.Node(); uint(node) < uint(len(at)) {
+			return at[node]
+		}
+		return 0 // a node that came online later
+	}}
+}
+
+// readerNodes are those whose memory is the nearest to some CPU: where replicas are
+// of use.
+func readerNodes(t *numa.Topology) []int {
+	var nodes []int
+	for _, n := range t.CPUNodes() {
+		nodes = append(nodes, t.Nearest(n, t.MemoryNodes())[0])
+	}
+	return orNodes(nodes, nil)
 }
 
 // whileLoading runs f, which brings a table file into memory, on a thread whose
