@@ -212,3 +212,13 @@ func (r *Reader) ask(userKey []byte, trailer uint64, entry []byte) (bool, error)
 	r.release(&ref)
 	return may, nil
 }
+
+// isFilterName reports whether a meta block of this name, after its prefix, is a
+// filter of a built-in kind; RocksDB 7.0 used several.
+func isFilterName(name string) bool {
+	switch {
+	case name == block.MetaFilterName, name == "bloomfilter", name == "ribbonfilter", strings.HasPrefix(name, "rocksdb.internal."):
+		return true
+	}
+	return false
+}

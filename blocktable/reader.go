@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/compress"
-	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -291,126 +289,6 @@ func (r *Reader) setGlobalSeq() error {
 	return nil
 }
 
-// Index types, as the property says.
-const (
-	indexBinary = iota
-	indexHash
-	indexTwoLevel
-	indexFirstKey
-)
-
-func (r *Reader) readIndex(tail *readahead) error {
-	typ := uint32(indexBinary)
-	if v, ok := r.props.User[block.PropIndexType]; ok {
-		if len(v) != 4 {
-			return keys.Corruptf(r.name, int64(r.footer.MetaIndex.Offset), "expected an index type of 4 bytes, found % x", v)
-		}
-		typ = binary.LittleEndian.Uint32(v)
-	}
-	if typ > indexFirstKey {
-		return keys.Corruptf(r.name, int64(r.footer.MetaIndex.Offset), "expected index type 0 to 3, found %d", typ)
-	}
-	r.indexFormat = indexFormat{
-		userKeys: r.props.IndexKeyIsUserKey != 0,
-		delta:    r.props.IndexValueIsDelta != 0,
-		firstKey: typ == indexFirstKey,
-	}
-	h := r.footer.Index
-	if r.footer.Version >= 6 {
-		var ok bool
-		if h, ok = block.FindMeta(r.metas, block.MetaIndexBlock); !ok {
-			return keys.Corruptf(r.name, int64(r.footer.MetaIndex.Offset), "expected an index handle in the metaindex, found none")
-		}
-	}
-	var top, whole flatBuilder
-	if typ == indexTwoLevel || r.cacheIndex() {
-		if typ == indexTwoLevel {
-			b, err := r.metaBlock(h, tail)
-			if err != nil {
-				return err
-			}
-			if err := r.flatten(&top, b, h); err != nil {
-				return err
-			}
-		} else if err := r.wholeIndexAsPartition(&top, h); err != nil {
-			return err
-		}
-		if r.cache != nil {
-			r.partitioned = true
-			var err error
-			if r.index, err = top.build(r.opts.Order, r.indexFormat.userKeys); err != nil {
-				return err
-			}
-			return r.pinPartitions()
-		}
-		for _, h := range top.handles {
-			if err := r.flattenBlock(&whole, h, tail); err != nil {
-				return err
-			}
-		}
-	} else if err := r.flattenBlock(&whole, h, tail); err != nil {
-		return err
-	}
-	var err error
-	r.index, err = whole.build(r.opts.Order, r.indexFormat.userKeys)
-	return err
-}
-
-func (r *Reader) cacheIndex() bool { return r.cache != nil && r.opts.CacheIndexAndFilterBlocks }
-
-func (r *Reader) flattenBlock(fb *flatBuilder, h block.Handle, tail *readahead) error {
-	b, err := r.metaBlock(h, tail)
-	if err != nil {
-		return err
-	}
-	return r.flatten(fb, b, h)
-}
-
-func (r *Reader) flatten(fb *flatBuilder, b []byte, h block.Handle) error {
-	x := indexIter{order: r.opts.Order, f: r.indexFormat, file: r.name}
-	if !x.init(b, h.Offset) {
-		return x.err
-	}
-	return fb.add(&x)
-}
-
-// wholeIndexAsPartition makes the one index block look like the only partition
-// under a top level, so that the cache can hold it.
-func (r *Reader) wholeIndexAsPartition(top *flatBuilder, h block.Handle) error {
-	ref, err := r.fetch(h, fetchOptions{kind: blockcache.Index, fill: true, verify: true})
-	if err != nil {
-		return err
-	}
-	defer r.release(&ref)
-	x := indexIter{order: r.opts.Order, f: r.indexFormat, file: r.name}
-	if !x.init(ref.data, h.Offset) {
-		return x.err
-	}
-	if x.last() {
-		top.seps = append(top.seps, x.key...)
-		top.ends = append(top.ends, uint32(len(x.key)))
-		top.handles = append(top.handles, h)
-	}
-	return x.err
-}
-
-// pinPartitions holds the index partitions if the options say so.
-func (r *Reader) pinPartitions() error {
-	if !r.opts.PinIndexAndFilterBlocks {
-		return nil
-	}
-	for i := range r.index.n {
-		ref, err := r.fetch(r.index.handle(i), fetchOptions{kind: blockcache.Index, fill: true, verify: true})
-		if err != nil {
-			return err
-		}
-		if ref.hold != 0 {
-			r.pinned = append(r.pinned, ref.hold)
-		}
-	}
-	return nil
-}
-
 // readTombstones collects the range deletes, which may be unsorted.
 func (r *Reader) readTombstones(tail *readahead) error {
 	h, ok := block.FindMeta(r.metas, block.MetaRangeDel)
@@ -551,71 +429,3 @@ func (r *Reader) Close() error {
 // Faultable reports whether what the Reader returns may lie in a mapping of the
 // file, where an I/O error is a fault: reads then run under mmapfs.Guard.
 func (r *Reader) Faultable() bool { return r.mapping != nil && !r.mapping.Anonymous() }
-
-// VerifyChecksums reads the whole file and checks the checksum of every block.
-func (r *Reader) VerifyChecksums() error {
-	ahead := &readahead{fixed: autoMax}
-	for _, m := range r.metas {
-		if m.Name == block.MetaProperties || m.Name == block.MetaPropertiesOld {
-			if _, err := r.readProperties(m.Handle, &readahead{fixed: 1}); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := r.verifyBlock(m.Handle, ahead); err != nil {
-			return err
-		}
-	}
-	if err := r.verifyBlock(r.footer.MetaIndex, ahead); err != nil {
-		return err
-	}
-	if !r.footer.Index.IsZero() {
-		if err := r.verifyBlock(r.footer.Index, ahead); err != nil {
-			return err
-		}
-	}
-	for _, h := range r.filter.partitions() {
-		if err := r.verifyBlock(h, ahead); err != nil {
-			return err
-		}
-	}
-	var c indexCursor
-	c.init(r, fetchOptions{verify: true})
-	defer c.close()
-	part := -1
-	for ok := c.first(); ok; ok = c.next() {
-		if r.partitioned && c.i != part {
-			part = c.i
-			if err := r.verifyBlock(r.index.handle(part), ahead); err != nil {
-				return err
-			}
-		}
-		if err := r.verifyBlock(c.handle(), ahead); err != nil {
-			return err
-		}
-	}
-	return c.err
-}
-
-// verifyBlock checks a block in the file, whatever the cache has.
-func (r *Reader) verifyBlock(h block.Handle, ahead *readahead) error {
-	if err := r.checkHandle(h); err != nil {
-		return err
-	}
-	raw, err := ahead.read(r, h.Offset, int(h.Size)+block.TrailerLen)
-	if err != nil {
-		return err
-	}
-	if r.footer.Checksum == hash.ChecksumNone && r.footer.BaseContextChecksum == 0 {
-		return nil
-	}
-	return r.checkTrailer(h, raw, true)
-}
-
-func isFilterName(name string) bool {
-	switch {
-	case name == block.MetaFilterName, name == "bloomfilter", name == "ribbonfilter", strings.HasPrefix(name, "rocksdb.internal."):
-		return true
-	}
-	return false
-}

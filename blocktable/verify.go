@@ -1,0 +1,66 @@
+package blocktable
+
+import (
+	"github.com/flatrock-db/flatrock/internal/block"
+	"github.com/flatrock-db/flatrock/internal/hash"
+)
+
+// VerifyChecksums reads the whole file and checks the checksum of every block.
+func (r *Reader) VerifyChecksums() error {
+	ahead := &readahead{fixed: autoMax}
+	for _, m := range r.metas {
+		if m.Name == block.MetaProperties || m.Name == block.MetaPropertiesOld {
+			if _, err := r.readProperties(m.Handle, &readahead{fixed: 1}); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.verifyBlock(m.Handle, ahead); err != nil {
+			return err
+		}
+	}
+	if err := r.verifyBlock(r.footer.MetaIndex, ahead); err != nil {
+		return err
+	}
+	if !r.footer.Index.IsZero() {
+		if err := r.verifyBlock(r.footer.Index, ahead); err != nil {
+			return err
+		}
+	}
+	for _, h := range r.filter.partitions() {
+		if err := r.verifyBlock(h, ahead); err != nil {
+			return err
+		}
+	}
+	var c indexCursor
+	c.init(r, fetchOptions{verify: true})
+	defer c.close()
+	part := -1
+	for ok := c.first(); ok; ok = c.next() {
+		if r.partitioned && c.i != part {
+			part = c.i
+			if err := r.verifyBlock(r.index.handle(part), ahead); err != nil {
+				return err
+			}
+		}
+		if err := r.verifyBlock(c.handle(), ahead); err != nil {
+			return err
+		}
+	}
+	return c.err
+}
+
+// verifyBlock checks a block in the file, whatever the cache has.
+func (r *Reader) verifyBlock(h block.Handle, ahead *readahead) error {
+	if err := r.checkHandle(h); err != nil {
+		return err
+	}
+	raw, err := ahead.read(r, h.Offset, int(h.Size)+block.TrailerLen)
+	if err != nil {
+		return err
+	}
+	if r.footer.Checksum == hash.ChecksumNone && r.footer.BaseContextChecksum == 0 {
+		return nil
+	}
+	return r.checkTrailer(h, raw, true)
+}
