@@ -243,7 +243,7 @@ func (o BlockBasedTableOptions) writerOptions(cf *ColumnFamilyOptions, level int
 	}
 }
 
-func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.FileMetadata) blocktable.ReaderOptions {
+func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.FileMetadata, level int) blocktable.ReaderOptions {
 	r := blocktable.ReaderOptions{
 		FileSize:                  int64(meta.Size),
 		Order:                     cf.order,
@@ -251,10 +251,14 @@ func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.F
 		Cache:                     cf.db.cache,
 		CacheIndexAndFilterBlocks: o.CacheIndexAndFilterBlocks,
 		VerifyChecksums:           true,
+		PinIndexAndFilterBlocks:   o.PinL0FilterAndIndexBlocksInCache && level == 0,
 		ManifestLargestSeq:        meta.LargestSeq,
+		HasManifestLargestSeq:     true,
 	}
 	if o.NoBlockCache {
 		r.Cache = nil
+	} else {
+		r.CacheID = r.Cache.NewFileID()
 	}
 	return r
 }

@@ -43,7 +43,7 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 			h := cf.tables[meta.Number]
 			if h == nil {
 				var err error
-				if h, err = cf.openTable(meta); err != nil {
+				if h, err = cf.openTable(meta, l); err != nil {
 					for _, h := range fs.unref() {
 						h.close()
 					}

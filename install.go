@@ -28,7 +28,7 @@ func (db *DB) install(cf *ColumnFamily, edit *manifest.VersionEdit, flushed []*m
 		if moved := slices.ContainsFunc(edit.DeletedFiles, func(d manifest.DeletedFile) bool { return d.Number == n.Meta.Number }); moved {
 			continue // a trivial move: the file is open
 		}
-		h, err := cf.openTable(n.Meta)
+		h, err := cf.openTable(n.Meta, n.Level)
 		if err != nil {
 			closeAll()
 			return err

@@ -32,13 +32,17 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 	if cf.opts.PrefixExtractor == nil && (kind == HashSkipList || kind == HashLinkList) {
 		kind = SkipList // as RocksDB does; Open has logged it
 	}
+	height, branching := m.SkipListHeight, m.BranchingFactor
+	if kind != HashSkipList {
+		height, branching = 0, 0 // these are for the short lists of buckets
+	}
 	mem, err := memtable.New(memtable.Options{
 		Order:           cf.order,
 		Extractor:       cf.opts.PrefixExtractor,
 		Kind:            kind,
 		BucketCount:     m.BucketCount,
-		SkipListHeight:  m.SkipListHeight,
-		BranchingFactor: m.BranchingFactor,
+		SkipListHeight:  height,
+		BranchingFactor: branching,
 		Threshold:       m.Threshold,
 		Reserve:         memtableReserve(cf.opts.WriteBufferSize, room),
 		Arena: mmapfs.ArenaOptions{

@@ -1,6 +1,9 @@
 package flatrock
 
 import (
+	"sync"
+
+	"github.com/flatrock-db/flatrock/blocktable"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -119,11 +122,14 @@ func (s *readState) searchRun(run []tableRef, looks *[multiGetStage]keys.Lookup,
 	if len(run) == 0 || len(pending) == 0 {
 		return pending
 	}
+	if run[0].handle.block != nil {
+		return s.searchBlocks(run, looks, pending, results)
+	}
 	var file [multiGetStage]int
 	var cursors [multiGetStage]plaintable.Cursor
 	for _, i := range pending {
 		file[i] = findFile(run, &looks[i])
-		if file[i] >= 0 && run[file[i]].handle.plain != nil {
+		if file[i] >= 0 {
 			run[file[i]].handle.plain.StageBucket(&looks[i], &cursors[i])
 		}
 	}
@@ -131,7 +137,7 @@ func (s *readState) searchRun(run []tableRef, looks *[multiGetStage]keys.Lookup,
 	for again := true; again; {
 		again = false
 		for _, i := range pending {
-			if file[i] >= 0 && run[file[i]].handle.plain != nil && !done[i] {
+			if file[i] >= 0 && !done[i] {
 				done[i] = !run[file[i]].handle.plain.StageRow(&cursors[i])
 				again = again || !done[i]
 			}
@@ -146,7 +152,7 @@ func (s *readState) searchRun(run []tableRef, looks *[multiGetStage]keys.Lookup,
 			var trailer uint64
 			var err error
 			var pin table.Pin
-			if h.plain != nil && h.tombs == nil && f == file[i] {
+			if h.tombs == nil && f == file[i] {
 				value, trailer, found, err = h.plain.Finish(&looks[i], &cursors[i])
 			} else {
 				value, trailer, found, err = h.get(&looks[i], &pin)
@@ -161,6 +167,69 @@ func (s *readState) searchRun(run []tableRef, looks *[multiGetStage]keys.Lookup,
 			}
 		}
 		if !found {
+			rest = append(rest, i)
+		}
+	}
+	return rest
+}
+
+// blockRequests is the memory of searchBlocks.
+type blockRequests struct {
+	file     [multiGetStage]int
+	requests [multiGetStage]blocktable.Request
+	keys     [multiGetStage]uint8 // which key a request is for
+	looks    [multiGetStage]keys.Lookup
+}
+
+var blockRequestPool = sync.Pool{New: func() any { return new(blockRequests) }}
+
+// searchBlocks is searchRun for block-based tables: the keys of one file go to its
+// MultiGet together, which reads each block once, and several at a time.
+func (s *readState) searchBlocks(run []tableRef, looks *[multiGetStage]keys.Lookup, pending []uint8, results []GetResult) []uint8 {
+	b := blockRequestPool.Get().(*blockRequests)
+	defer blockRequestPool.Put(b)
+	// Lookups that reach the requests would escape: they live in pooled memory.
+	b.looks = *looks
+	for _, i := range pending {
+		b.file[i] = findFile(run, &b.looks[i])
+	}
+	var answered [multiGetStage]bool
+	for at, i := range pending {
+		f := b.file[i]
+		if f < 0 {
+			continue
+		}
+		n := 0
+		for _, j := range pending[at:] {
+			if b.file[j] == f {
+				b.requests[n] = blocktable.Request{Look: &b.looks[j]}
+				b.keys[n] = j
+				b.file[j] = -1
+				n++
+			}
+		}
+		h := run[f].handle
+		h.block.MultiGet(b.requests[:n])
+		for k := range n {
+			j, q := b.keys[k], &b.requests[k]
+			value, trailer, found, err := h.hideCovered(&b.looks[j], &q.Pin, q.Value, q.Trailer, q.Found, q.Err)
+			for next := nextFile(run, &b.looks[j], f); !found && err == nil && next >= 0; next = nextFile(run, &b.looks[j], next) {
+				value, trailer, found, err = run[next].handle.get(&b.looks[j], &q.Pin)
+			}
+			switch {
+			case err != nil:
+				results[j].Value, results[j].Err = results[j].Value[:0], err
+			case found:
+				s.settle(&b.looks[j], value, trailer, &results[j])
+			}
+			answered[j] = found || err != nil
+			q.Pin.Release()
+		}
+		clear(b.requests[:n])
+	}
+	rest := pending[:0]
+	for _, i := range pending {
+		if !answered[i] {
 			rest = append(rest, i)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/flatrock-db/flatrock/plaintable"
 )
 
-// This file alone names both table formats.
+// This file opens and begins tables of both formats; but for it only multiget.go,
+// which reads each in batches its own way, names them.
 
 // tableHandle is an open table file.
 type tableHandle struct {
@@ -26,7 +27,8 @@ type tableHandle struct {
 	plain *plaintable.Reader
 	block *blocktable.Reader
 
-	tombs *rangedel.List // nil when the file has no range tombstones
+	cacheID uint64         // of a block-based table in the block cache
+	tombs   *rangedel.List // nil when the file has no range tombstones
 
 	// wants is the policy to load the file with in the background; MemoryNone if
 	// done. Guarded by db.mu.
@@ -45,6 +47,12 @@ func (h *tableHandle) get(look *keys.Lookup, pin *table.Pin) (value []byte, trai
 	} else {
 		value, trailer, ok, err = h.block.Get(look, pin)
 	}
+	return h.hideCovered(look, pin, value, trailer, ok, err)
+}
+
+// hideCovered puts a range tombstone of the file that covers the key in the place
+// of what a read found, if that is older.
+func (h *tableHandle) hideCovered(look *keys.Lookup, pin *table.Pin, value []byte, trailer uint64, ok bool, err error) ([]byte, uint64, bool, error) {
 	if h.tombs != nil && err == nil {
 		cover := h.tombs.Cover(look.UserKey, look.Seq)
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
@@ -67,24 +75,24 @@ func (h *tableHandle) close() error { return h.reader().Close() }
 
 // openTable opens a file of the family. For families that are loaded in the background it
 // returns at once with a handle that reads through the bare mapping, and wants set.
-func (cf *ColumnFamily) openTable(meta *manifest.FileMetadata) (*tableHandle, error) {
+func (cf *ColumnFamily) openTable(meta *manifest.FileMetadata, level int) (*tableHandle, error) {
 	memory := mmapfs.MemoryNone
 	if o, ok := cf.opts.Table.(PlainTableOptions); ok {
 		memory = o.Memory.policy()
 		if o.LoadInBackground.or(true) && cf.db.opening && memory != mmapfs.MemoryNone && memory != mmapfs.MemoryWillNeed {
-			h, err := cf.openTableIn(meta, mmapfs.MemoryNone, &placement{home: -1})
+			h, err := cf.openTableIn(meta, level, mmapfs.MemoryNone, &placement{home: -1})
 			if err == nil {
 				h.wants = memory
 			}
 			return h, err
 		}
 	}
-	return cf.openTableIn(meta, memory, &cf.db.placed)
+	return cf.openTableIn(meta, level, memory, &cf.db.placed)
 }
 
 // openTableIn opens a file with a memory policy and a placement, which only plain
 // tables have.
-func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
+func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
 	db := cf.db
 	name := manifest.TableName(db.dir, meta.Number)
 	f, err := db.fs.Open(name)
@@ -132,7 +140,9 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, memory mmapfs.M
 			placed.gather(h.plain, db.log)
 		}
 	case BlockBasedTableOptions:
-		h.block, err = blocktable.Open(f, o.readerOptions(cf, meta))
+		ro := o.readerOptions(cf, meta, level)
+		h.cacheID = ro.CacheID
+		h.block, err = blocktable.Open(f, ro)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("column family %q: %w", cf.name, err)
@@ -193,6 +203,9 @@ func (h *tableHandle) canFault() bool { return h.plain != nil && h.plain.CanFaul
 func (db *DB) closeTable(h *tableHandle) {
 	if err := h.close(); err != nil {
 		db.log.Warn("closing a table file", "file", h.meta.Number, "err", err)
+	}
+	if h.cacheID != 0 {
+		db.cache.Forget(h.cacheID) // nobody asks for these blocks again
 	}
 	if !h.obsolete || db.opts.ReadOnly {
 		return
