@@ -6,9 +6,9 @@ oracles    = $(shell git ls-files -co --exclude-standard '*_test.go' | xargs gre
 FUZZTIME  ?= 3s
 export CGO_ENABLED = 0
 
-.PHONY: test tools format vet build cross unit race fuzz oracle
+.PHONY: test tools format vet build cross unit race fuzz oracle test-numa
 
-test: tools format vet build cross unit race fuzz oracle
+test: tools format vet build cross unit race fuzz oracle test-numa
 	@echo "all checks passed"
 
 # The oracles are RocksDB itself, from Debian's packages.
@@ -38,6 +38,13 @@ unit:
 # The house only reads files.
 race:
 	CGO_ENABLED=1 $(GO) test -race -short $$($(GO) list ./... | grep -v /internal/house)
+
+# Placement on machines with several NUMA nodes: virtual ones, in QEMU. The tests
+# take the machine as it is; make unit has run them on this one.
+NUMA_MACHINES ?= 2,4,odd
+test-numa:
+	@sh numa/vmtest/setup.sh
+	$(GO) run ./numa/vmtest -machines $(NUMA_MACHINES) -timeout 5m -test ./numa -test '.=^TestNUMA'
 
 # Every fuzz target for FUZZTIME.
 fuzz:
