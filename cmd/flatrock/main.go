@@ -1,0 +1,115 @@
+// Command flatrock inspects and changes RocksDB and Flatrock databases: RocksDB's
+// ldb and sst_dump in one static binary.
+//
+//	flatrock ldb --db=DIR scan
+//	flatrock sst_dump --file=FILE --command=scan
+//	flatrock help
+//
+// Started through a link named ldb or sst_dump it is that tool. Commands, options
+// and output are those of RocksDB 7.8.3, line for line where they are
+// deterministic; oracle_test.go compares them. With --json the reading commands
+// write one JSON object a line instead, keys and values in hex.
+//
+// The exit status is 0 if all went well, 1 if the command failed, and 2 if it was
+// not understood (1 under the names ldb and sst_dump, as RocksDB has it).
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// app is one run of the command.
+type app struct {
+	ctx context.Context
+	in  io.Reader
+	out *bufio.Writer // flushed when run returns
+	err io.Writer
+}
+
+// errUsage marks errors about the command line.
+var errUsage = errors.New("usage")
+
+// errReported is a failure whose message has been written already.
+var errReported = errors.New("reported")
+
+func usagef(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
+}
+
+// run is main without the process around it; args[0] is the name it was started by.
+func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) int {
+	a := &app{ctx: ctx, in: in, out: bufio.NewWriterSize(out, 64<<10), err: errw}
+	tool := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+	args = args[1:]
+	linked := true
+	switch tool {
+	case "ldb", "sst_dump", "db_bench":
+	default:
+		linked = false
+		tool = "help"
+		if len(args) > 0 {
+			tool, args = args[0], args[1:]
+		}
+	}
+	err := a.dispatch(tool, args)
+	if e := a.out.Flush(); err == nil && e != nil {
+		err = e
+	}
+	return a.exit(err, linked)
+}
+
+func (a *app) dispatch(tool string, args []string) error {
+	switch tool {
+	case "ldb":
+		return a.ldb(args)
+	case "sst_dump":
+		return a.sstDump(args)
+	case "db_bench":
+		return errors.New("db_bench is not part of this binary: in Flatrock's source directory run\n\tgo run ./bench " +
+			strings.Join(args, " ") + "\nwhich takes db_bench's options (go run ./bench --help)")
+	case "help", "--help", "-h":
+		return a.help(args)
+	case "doctor", "repair", "stress", "trace":
+		return notBuilt(tool)
+	}
+	return usagef("unknown tool %q; see flatrock help", tool)
+}
+
+// notBuilt is the answer of commands whose feature does not exist yet.
+func notBuilt(command string) error {
+	return fmt.Errorf("%s: not built yet in Flatrock; nothing was changed", command)
+}
+
+// exit reports err and turns it into the exit status.
+func (a *app) exit(err error, linked bool) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errReported):
+		return 1
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(a.err, strings.TrimPrefix(err.Error(), errUsage.Error()+": "))
+		if !linked {
+			return 2
+		}
+		return 1
+	}
+	fmt.Fprintln(a.err, err)
+	return 1
+}
