@@ -188,10 +188,10 @@ func (c *comparison) blockReads(round int, e engine, cache blockCache, all bool)
 	return c.blockScan(round, e, flags, warm)
 }
 
-// blockScan measures readseq with everything in the block cache. A pass over few keys
-// takes no time, so there are more.
+// blockScan measures readseq with everything in the block cache: so many passes that
+// they take much longer than the warm-up that is subtracted from their CPU time.
 func (c *comparison) blockScan(round int, e engine, flags []string, warm time.Duration) error {
-	passes := min(max(3, e5Keys/c.num), 100)
+	passes := min(max(10, 5*e5Keys/c.num), 100)
 	lines, cpu, err := c.child(round, e, 1, flags, fmt.Sprintf("--benchmarks=readtocache,readseq[X%d]", passes))
 	if err != nil {
 		return err
