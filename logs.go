@@ -29,10 +29,14 @@ type logFile struct {
 // walOptions translates the options for the log writer.
 func (db *DB) walOptions() wal.WriterOptions {
 	o := wal.WriterOptions{}
-	switch db.opts.WALWriteMode {
-	case WALMapped:
+	switch {
+	case db.opts.WALWriteMode == WALMapped:
 		o.Mode = wal.Mapped
-	case WALWrite:
+	case db.opts.WALWriteMode == WALWrite:
+		o.Mode = wal.Plain
+	case db.opts.WALRecoveryMode == TolerateCorruptedTailRecords:
+		// A death of the machine may take pages from the middle of the unsynced part
+		// of a mapped log, and this mode refuses all damage but a torn end.
 		o.Mode = wal.Plain
 	}
 	return o
