@@ -38,7 +38,7 @@ var mayImport = map[string]string{
 	"internal/iterator/itertest": "internal/entity internal/table internal/keys",
 	"compaction":                 "internal/manifest internal/table internal/rangedel internal/iterator internal/merge internal/entity internal/keys",
 	"": "compaction memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
-		"internal/optionsfile internal/merge internal/entity internal/table internal/compress internal/hash internal/coding internal/keys",
+		"internal/optionsfile internal/merge internal/entity internal/table internal/block internal/compress internal/hash internal/coding internal/keys",
 
 	// At the top: they may import anything, and only the entries here do.
 	"bench":               anything,
