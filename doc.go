@@ -19,7 +19,8 @@
 //     through a block cache.
 //
 // Memtables, cached blocks and tables lie outside of the Go heap, so that the
-// garbage collector has nothing to do with them.
+// garbage collector has nothing to do with them. [Options].Placement says on which
+// NUMA nodes, on machines that have several; [DB.Placement] shows where they are.
 //
 // # Durability
 //

@@ -275,6 +275,35 @@ func ExampleDB_CreateColumnFamily() {
 	// true
 }
 
+// The memory of a database is dealt over the NUMA nodes, or left alone where there is
+// one node, and the report says where it is.
+func ExampleDB_Placement() {
+	dir, remove := temp()
+	defer remove()
+	db, err := flatrock.Open(dir, &flatrock.Options{
+		CreateIfMissing: true,
+		Placement:       flatrock.PlaceAll(flatrock.PlaceInterleave),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Put(nil, []byte("fruit"), []byte("apple")); err != nil {
+		log.Fatal(err)
+	}
+	report, err := db.Placement()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, row := range report.Rows { // or print the report: a table of bytes per node
+		if row.Name == "memtables" {
+			fmt.Println(row.Name, row.Present() > 0)
+		}
+	}
+	// Output:
+	// memtables true
+}
+
 // What was written without Close, and the options, are found again.
 func ExampleOpen() {
 	dir, remove := temp()

@@ -31,6 +31,9 @@
 // holds what it touches. Every length from the file is checked before it is used:
 // damage is a keys.CorruptionError with file and offset.
 //
+// On machines with several NUMA nodes a file, or its index and bloom filter, may have
+// a replica on each node (replica.go): a view of its own, behind the published one.
+//
 // Fact sheet: plain-table. Proved by the golden files of RocksDB 7.8.3, which
 // decode to their listings and come out byte for byte.
 package plaintable
