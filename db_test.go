@@ -639,7 +639,8 @@ func TestWritesSlowDown(t *testing.T) {
 		o.DisableAutoCompactions = true
 		db := mustOpen(t, fsys, &Options{CreateIfMissing: true, ColumnFamily: o})
 		for i := range 2 {
-			if err := db.Put(nil, fmt.Appendf(nil, "key%d", i), nil); err != nil {
+			// The same key twice: files that overlap cannot just be moved down.
+			if err := db.Put(nil, []byte("key0"), fmt.Append(nil, i)); err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Flush(context.Background(), nil); err != nil {
