@@ -63,6 +63,15 @@ func (cf *ColumnFamily) NewIterator(ro *ReadOptions) (*Iterator, error) {
 	return &Iterator{it}, nil
 }
 
+// tableIterOptions is what iterators over files need of ro.
+func tableIterOptions(ro *ReadOptions) table.IterOptions {
+	return table.IterOptions{
+		NoFill:          !ro.FillCache.or(true),
+		VerifyChecksums: ro.VerifyChecksums.or(true),
+		ReadaheadSize:   ro.ReadaheadSize,
+	}
+}
+
 // open collects the sources, newest first.
 func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	if it.guarded {
@@ -70,11 +79,7 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 		defer mmapfs.Unguard(old, &err)
 	}
 	s := it.state
-	to := table.IterOptions{
-		NoFill:          !ro.FillCache.or(true),
-		VerifyChecksums: ro.VerifyChecksums.or(true),
-		ReadaheadSize:   ro.ReadaheadSize,
-	}
+	to := tableIterOptions(ro)
 	// The sequence number comes first: what it covers is in the memtables then, so
 	// that one without entries has nothing to show.
 	seq := cf.readSeq(ro)
@@ -261,7 +266,9 @@ func (it *iteratorState) close() error {
 	clear(it.levels)
 	s, stripe := it.state, it.stripe
 	it.state = nil
-	s.release(stripe)
+	if s != nil { // nil for a file without a database
+		s.release(stripe)
+	}
 	iteratorPool.Put(it)
 	return err
 }

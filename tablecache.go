@@ -15,7 +15,8 @@ import (
 )
 
 // This file opens and begins tables of both formats; but for it only multiget.go,
-// which reads each in batches its own way, names them.
+// which reads each in batches its own way, and sstreader.go, which opens files
+// without a database, name them.
 
 // tableHandle is an open table file.
 type tableHandle struct {
@@ -159,27 +160,44 @@ func (cf *ColumnFamily) newTableWriter(number uint64, level int, bottommost bool
 	if err != nil {
 		return nil, err
 	}
-	var w table.Writer
-	switch o := cf.opts.Table.(type) {
-	case PlainTableOptions:
-		w, err = plaintable.NewWriter(f, plaintable.WriterOptions{
-			Options:        o.format(),
-			Order:          cf.order,
-			Extractor:      cf.opts.PrefixExtractor,
-			BloomLocality:  cf.opts.BloomLocality,
-			Identity:       id,
-			ChunkChecksums: o.ChunkChecksums.or(true),
-		})
-	case BlockBasedTableOptions:
-		wo := o.writerOptions(cf.opts, level, bottommost, id)
-		wo.Order = cf.order
-		w, err = blocktable.NewWriter(f, wo)
-	}
+	w, err := beginTable(f, cf.opts, cf.order, level, bottommost, id)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return w, nil
+}
+
+// beginTable begins a table in f, for a level, of the format that o chooses. f is
+// the caller's to close after an error.
+func beginTable(f mmapfs.File, o *ColumnFamilyOptions, order keys.Order, level int, bottommost bool, id table.Identity) (table.Writer, error) {
+	switch t := o.Table.(type) {
+	case PlainTableOptions:
+		return plaintable.NewWriter(f, plaintable.WriterOptions{
+			Options:        t.format(),
+			Order:          order,
+			Extractor:      o.PrefixExtractor,
+			BloomLocality:  o.BloomLocality,
+			Identity:       id,
+			ChunkChecksums: t.ChunkChecksums.or(true),
+		})
+	case BlockBasedTableOptions:
+		wo := t.writerOptions(o, level, bottommost, id)
+		wo.Order = order
+		return blocktable.NewWriter(f, wo)
+	}
+	return nil, fmt.Errorf("%w: unknown table format %T", ErrNotSupported, o.Table)
+}
+
+// tableRefusal gives the refusals of the formats the root's sentinels.
+func tableRefusal(err error) error {
+	switch {
+	case errors.Is(err, plaintable.ErrInvalidArgument):
+		return fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+	case errors.Is(err, plaintable.ErrNotSupported):
+		return fmt.Errorf("%w: %w", ErrNotSupported, err)
+	}
+	return err
 }
 
 // maxOutputSize is the size at which a file of the family must be cut, whatever
@@ -196,7 +214,12 @@ func (cf *ColumnFamily) maxOutputSize() int64 {
 const plainSplitSize = 1 << 30 * 3 / 2
 
 // canFault reports whether reads of the file run under the guard.
-func (h *tableHandle) canFault() bool { return h.plain != nil && h.plain.CanFault() }
+func (h *tableHandle) canFault() bool {
+	if h.plain != nil {
+		return h.plain.CanFault()
+	}
+	return h.block.Faultable()
+}
 
 // closeTable closes a file that nothing refers to any more, and deletes it if it
 // is obsolete.

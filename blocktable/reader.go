@@ -157,6 +157,16 @@ func (r *Reader) open() (err error) {
 	return r.readTombstones(tail)
 }
 
+// ComparatorError refuses a file in the order of another comparator.
+type ComparatorError struct {
+	File           string // base name
+	Written, Given string // names of comparators
+}
+
+func (e *ComparatorError) Error() string {
+	return fmt.Sprintf("%s was written with comparator %q, and is read with %q", e.File, e.Written, e.Given)
+}
+
 // metaBlock reads a block that only opening needs; it bypasses the cache.
 func (r *Reader) metaBlock(h block.Handle, tail *readahead) ([]byte, error) {
 	ref, err := r.load(h, fetchOptions{kind: blockcache.Other, verify: true, ahead: tail})
@@ -187,7 +197,7 @@ func (r *Reader) readMeta(tail *readahead) error {
 		r.props = &table.Properties{User: map[string][]byte{}, Present: map[string]bool{}}
 	}
 	if name, ours := r.props.ComparatorName, r.opts.Order.Comparator().Name(); name != "" && name != ours {
-		return fmt.Errorf("%s was written with comparator %q, and is read with %q", r.name, name, ours)
+		return &ComparatorError{File: r.name, Written: name, Given: ours}
 	}
 	if v, ok := r.props.User[block.PropTimestampsKept]; ok && r.timestamp > 0 && len(v) == 1 && v[0] == 0 {
 		return fmt.Errorf("%s has no timestamps in its keys (persist_user_defined_timestamps=false), which is not supported", r.name)
