@@ -64,6 +64,14 @@ func (a *app) jsonKey(cf string, key, value []byte) error {
 	return err
 }
 
+// jsonMissing writes {"cf":name,"k":hex,"v":null}.
+func (a *app) jsonMissing(cf string, key []byte) error {
+	line := append(appendNameField([]byte{'{'}, "cf", cf), ',')
+	line = append(appendHexField(line, "k", key), ",\"v\":null}\n"...)
+	_, err := a.out.Write(line)
+	return err
+}
+
 // jsonValue writes any value as a line.
 func (a *app) jsonValue(v any) error {
 	line, err := json.Marshal(v)

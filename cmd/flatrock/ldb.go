@@ -102,10 +102,11 @@ func (l *ldb) start(c ldbCommand) (err error) {
 // open opens the database, with the options stored in it.
 func (l *ldb) open(readOnly bool) (*flatrock.DB, error) {
 	o := flatrock.Options{ReadOnly: readOnly, CreateIfMissing: !readOnly && l.flag("create_if_missing"), WALDir: l.text("wal_dir")}
-	var err error
-	if o.WALRecoveryMode, err = l.recoveryMode(); err != nil {
+	mode, err := l.recoveryModeName()
+	if err != nil {
 		return nil, err
 	}
+	o.WALRecoveryMode = recoveryModes[mode]
 	stored, err := l.boolean("try_load_options", true)
 	if err != nil {
 		return nil, err
@@ -114,7 +115,12 @@ func (l *ldb) open(readOnly bool) (*flatrock.DB, error) {
 		return nil, notBuilt("ldb --try_load_options=false")
 	}
 	db, err := flatrock.Open(l.dir, &o)
-	if err != nil {
+	switch {
+	case errors.Is(err, flatrock.ErrNoDatabase) && readOnly:
+		return nil, failedf("IO error: No such file or directory: While opening a file for sequentially reading: %s/CURRENT: No such file or directory", l.dir)
+	case errors.Is(err, flatrock.ErrNoDatabase):
+		return nil, failedf("Invalid argument: %s/CURRENT: does not exist (create_if_missing is false)", l.dir)
+	case err != nil:
 		return nil, failedf("%w", err)
 	}
 	return db, nil
@@ -127,28 +133,30 @@ var recoveryModes = map[string]flatrock.WALRecoveryMode{
 	"kSkipAnyCorruptedRecords":      flatrock.SkipAnyCorruptedRecords,
 }
 
-// recoveryMode is what the command line says, or else the database's OPTIONS file.
-func (l *ldb) recoveryMode() (flatrock.WALRecoveryMode, error) {
+// recoveryModeName is what the command line says, or else the database's OPTIONS
+// file, in RocksDB's words.
+func (l *ldb) recoveryModeName() (string, error) {
+	const normal = "kPointInTimeRecovery"
 	if l.has("wal_recovery_mode") {
-		mode, ok := recoveryModes[l.text("wal_recovery_mode")]
-		if !ok {
-			return 0, usagef("--wal_recovery_mode: unknown mode %q", l.text("wal_recovery_mode"))
+		name := l.text("wal_recovery_mode")
+		if _, ok := recoveryModes[name]; !ok {
+			return "", usagef("--wal_recovery_mode: unknown mode %q", name)
 		}
-		return mode, nil
+		return name, nil
 	}
 	f, _, err := optionsfile.LoadLatest(mmapfs.OS, l.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return normal, nil
+	}
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return flatrock.PointInTimeRecovery, err
+		return "", failedf("%w", err)
 	}
 	if o, ok := f.DB().Lookup("wal_recovery_mode"); ok {
-		if mode, ok := recoveryModes[o.Text()]; ok {
-			return mode, nil
+		if _, ok := recoveryModes[o.Text()]; ok {
+			return o.Text(), nil
 		}
 	}
-	return flatrock.PointInTimeRecovery, nil
+	return normal, nil
 }
 
 // withDB runs f on the open database, and closes it.
@@ -170,11 +178,13 @@ func (l *ldb) withFamily(readOnly bool, f func(cf *flatrock.ColumnFamily) error)
 	return l.withDB(readOnly, func(db *flatrock.DB) error {
 		cf := db.ColumnFamily(l.family)
 		if cf == nil {
-			return failedf("Non-existing column family %s", l.family)
+			return l.noFamily()
 		}
 		return f(cf)
 	})
 }
+
+func (l *ldb) noFamily() error { return failedf("Non-existing column family %s", l.family) }
 
 // keyOf reads a key of the command line.
 func (l *ldb) keyOf(s string) ([]byte, error) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -11,7 +10,6 @@ import (
 	"github.com/flatrock-db/flatrock/internal/coding"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/table"
-	"github.com/zeebo/xxh3"
 )
 
 // unknownFamily is the id that files written outside of a database carry.
@@ -86,18 +84,13 @@ func propertiesText(p *table.Properties) string {
 	return b.String()
 }
 
-// publicUniqueID is the unique id of a file as RocksDB's tools show it: a bijection
-// of what the MANIFEST stores, shifted so that zero stays zero.
+// publicUniqueID is the unique id of a file as RocksDB's tools show it; "" if it has none.
 func publicUniqueID(p *table.Properties) string {
 	id, ok := manifest.UniqueID(p.DBID, p.DBSessionID, p.OriginalFileNumber)
 	if !ok {
 		return ""
 	}
-	h, zero := xxh3.Hash128(id[:]), xxh3.Hash128(make([]byte, 16))
-	var out [16]byte
-	binary.LittleEndian.PutUint64(out[:8], h.Lo-zero.Lo)
-	binary.LittleEndian.PutUint64(out[8:], h.Hi-zero.Hi)
-	return upperHex(out[:8]) + "-" + upperHex(out[8:])
+	return manifest.PublicUniqueID(id[:])
 }
 
 // seqnoTimes decodes rocksdb.seqno.time.map: varint64 count, then pairs of sequence

@@ -9,9 +9,33 @@ import (
 	"github.com/flatrock-db/flatrock/internal/keys"
 )
 
+// DumpStyle adjusts the text of Dump. The zero value is what Dump writes.
+type DumpStyle struct {
+	// PlainKeys writes user keys as they are instead of in hex.
+	PlainKeys bool
+	// PublicIDs adds the public form of unique ids, as --verbose does.
+	PublicIDs bool
+	// VersionNumber, if set, gives the number of the version of Families[i].
+	VersionNumber func(i int) int
+}
+
+func (d DumpStyle) key(userKey []byte, trailer uint64) string {
+	if d.PlainKeys {
+		return fmt.Sprintf("'%s' seq:%d, type:%d", userKey, keys.Seq(trailer), keys.KindOf(trailer))
+	}
+	return internalKeyText(userKey, trailer)
+}
+
+func (d DumpStyle) bounds(f *FileMetadata) string {
+	return fmt.Sprintf("[%s .. %s]", d.key(f.SmallestKey, f.SmallestTrailer), d.key(f.LargestKey, f.LargestTrailer))
+}
+
 // Dump writes the edit the way RocksDB's `ldb manifest_dump --hex --verbose`
 // does, but for the public form of unique ids, which it leaves out.
-func (e *VersionEdit) Dump(w io.Writer) error {
+func (e *VersionEdit) Dump(w io.Writer) error { return e.DumpStyled(w, DumpStyle{}) }
+
+// DumpStyled is Dump in another style.
+func (e *VersionEdit) DumpStyled(w io.Writer, style DumpStyle) error {
 	b := bufio.NewWriter(w)
 	line := func(format string, args ...any) { fmt.Fprintf(b, "  "+format+"\n", args...) }
 	fmt.Fprintln(b, "VersionEdit {")
@@ -32,13 +56,13 @@ func (e *VersionEdit) Dump(w io.Writer) error {
 	dumpOptional(line, "LastSeq", e.LastSeq)
 	for _, c := range e.CompactCursors {
 		userKey, trailer, _ := keys.Split(c.Key)
-		line("CompactCursor: %d %s", c.Level, internalKeyText(userKey, trailer))
+		line("CompactCursor: %d %s", c.Level, style.key(userKey, trailer))
 	}
 	for _, f := range e.DeletedFiles {
 		line("DeleteFile: %d %d", f.Level, f.Number)
 	}
 	for _, n := range e.NewFiles {
-		line("AddFile: %d %s", n.Level, n.Meta.dump())
+		line("AddFile: %d %s", n.Level, n.Meta.dump(style))
 	}
 	for i := range e.BlobAdditions {
 		a := &e.BlobAdditions[i]
@@ -89,9 +113,9 @@ func dumpOptional[T uint32 | uint64](line func(string, ...any), name string, v O
 }
 
 // dump is one line. Fields that RocksDB 7.8 does not know appear only in files that have an epoch number.
-func (f *FileMetadata) dump() string {
+func (f *FileMetadata) dump(style DumpStyle) string {
 	s := fmt.Sprintf("%d %d %s .. %s", f.Number, f.Size,
-		internalKeyText(f.SmallestKey, f.SmallestTrailer), internalKeyText(f.LargestKey, f.LargestTrailer))
+		style.key(f.SmallestKey, f.SmallestTrailer), style.key(f.LargestKey, f.LargestTrailer))
 	if f.OldestBlobNumber != 0 {
 		s += fmt.Sprintf(" blob_file:%d", f.OldestBlobNumber)
 	}
@@ -109,6 +133,9 @@ func (f *FileMetadata) dump() string {
 	}
 	if f.UniqueID != nil {
 		s += " unique_id(internal): " + formatUniqueID(f.UniqueID)
+		if style.PublicIDs {
+			s += " public_unique_id: " + PublicUniqueID(f.UniqueID)
+		}
 	}
 	if f.EpochNumber != 0 {
 		s += fmt.Sprintf(" tail size: %d User-defined timestamps persisted: %t", f.TailSize, !f.TimestampsStripped)
@@ -118,14 +145,21 @@ func (f *FileMetadata) dump() string {
 
 // Dump writes the state the way RocksDB's `ldb manifest_dump --hex` does. Versions
 // carry no number there, which stands for how many were made before.
-func (s *State) Dump(w io.Writer) error {
+func (s *State) Dump(w io.Writer) error { return s.DumpStyled(w, DumpStyle{}) }
+
+// DumpStyled is Dump in another style.
+func (s *State) DumpStyled(w io.Writer, style DumpStyle) error {
 	b := bufio.NewWriter(w)
-	for _, f := range s.Families {
+	for i, f := range s.Families {
 		fmt.Fprintf(b, "--------------- Column family \"%s\"  (ID %d) --------------\n", f.Name, f.ID)
 		fmt.Fprintf(b, "log number: %d\n", f.LogNumber)
 		fmt.Fprintf(b, "comparator: %s\n", f.Comparator)
 		if f.Version != nil {
-			f.Version.dump(b)
+			number := ""
+			if style.VersionNumber != nil {
+				number = fmt.Sprintf(" version# %d ---", style.VersionNumber(i))
+			}
+			f.Version.dump(b, style, number)
 		}
 	}
 	fmt.Fprintf(b, "next_file_number %d last_sequence %d  prev_log_number %d max_column_family %d min_log_number_to_keep %d\n",
@@ -133,11 +167,11 @@ func (s *State) Dump(w io.Writer) error {
 	return b.Flush()
 }
 
-func (v *Version) dump(b *bufio.Writer) {
+func (v *Version) dump(b *bufio.Writer, style DumpStyle, number string) {
 	for level, files := range v.Levels {
-		fmt.Fprintf(b, "--- level %d ---\n", level)
+		fmt.Fprintf(b, "--- level %d ---%s\n", level, number)
 		for _, f := range files {
-			fmt.Fprintf(b, " %d:%d[%d .. %d]%s", f.Number, f.Size, f.SmallestSeq, f.LargestSeq, boundsText(f))
+			fmt.Fprintf(b, " %d:%d[%d .. %d]%s", f.Number, f.Size, f.SmallestSeq, f.LargestSeq, style.bounds(f))
 			if f.OldestBlobNumber != 0 {
 				fmt.Fprintf(b, " blob_file:%d", f.OldestBlobNumber)
 			}

@@ -98,3 +98,17 @@ func formatUniqueID(id []byte) string {
 	}
 	return fmt.Sprintf("{%d,%d}", binary.LittleEndian.Uint64(id), binary.LittleEndian.Uint64(id[8:]))
 }
+
+// PublicUniqueID is the form of a unique id that RocksDB's tools show for a file:
+// a bijection of what the MANIFEST holds, shifted so that zero stays zero. Ids of
+// less than 16 bytes have none.
+func PublicUniqueID(id []byte) string {
+	if len(id) < 16 {
+		return ""
+	}
+	h, zero := xxh3.Hash128(id[:16]), xxh3.Hash128(make([]byte, 16))
+	var out [16]byte
+	binary.LittleEndian.PutUint64(out[:8], h.Lo-zero.Lo)
+	binary.LittleEndian.PutUint64(out[8:], h.Hi-zero.Hi)
+	return fmt.Sprintf("%X-%X", out[:8], out[8:])
+}

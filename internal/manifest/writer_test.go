@@ -62,7 +62,7 @@ func stateText(t testing.TB, st *State) string {
 		fmt.Fprintf(&b, "%d: %q %v %v %v\n", f.ID, f.FullHistoryTsLow, f.PersistTimestamps, f.CompactCursors, f.Unknown)
 		for level, files := range f.Version.Levels {
 			for _, m := range files {
-				fmt.Fprintf(&b, "%d: %s %v\n", level, m.dump(), m.Unknown)
+				fmt.Fprintf(&b, "%d: %s %v\n", level, m.dump(DumpStyle{}), m.Unknown)
 			}
 		}
 	}
