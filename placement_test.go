@@ -1,6 +1,7 @@
 package flatrock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,11 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/numa"
+	"github.com/flatrock-db/flatrock/plaintable"
 )
 
 // fakeMachine is one of the numa package's trees of system files.
@@ -176,6 +180,96 @@ func TestNothingIsPlacedByDefault(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestReadsThroughReplicas reads from replicas that change their place at every read,
+// while flushes and compactions make and free them.
+func TestReadsThroughReplicas(t *testing.T) {
+	db, err := Open(t.TempDir(), &Options{CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+		PrefixExtractor: FixedPrefix(4), Table: PlainTableOptions{Memory: MemoryResident}, MemTable: MemTableOptions{Kind: HashSkipList, BucketCount: 100},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var reads atomic.Uint64
+	db.placed.tables.Replicas = &plaintable.Replicas{ // three on the one node that every machine has
+		Nodes: []int{0, 0, 0}, Rows: true,
+		Run:  func(_ int, f func() error) error { return f() },
+		Here: func() int { return int(reads.Add(1) % 3) },
+	}
+	key := func(i int) []byte { return fmt.Appendf(nil, "key%05d", i) }
+	const keys = 500
+	write := func(round int) {
+		for i := range keys {
+			if err := db.Put(nil, key(i), fmt.Appendf(nil, "%d of round %d", i, round)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(0)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for g := range 3 {
+		wg.Go(func() {
+			var p PinnedValue
+			var results []GetResult
+			for i := g; ; i = (i + 7) % keys {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				want := fmt.Sprintf("%d of round ", i)
+				v, err := db.Get(nil, key(i), nil)
+				if err != nil || !strings.HasPrefix(string(v), want) {
+					t.Errorf("Get %d: %q, %v", i, v, err)
+					return
+				}
+				if err := db.GetPinned(nil, key(i), &p); err != nil || !strings.HasPrefix(string(p.Value()), want) {
+					t.Errorf("GetPinned %d: %q, %v", i, p.Value(), err)
+					return
+				}
+				p.Release()
+				if results, err = db.MultiGet(nil, [][]byte{key(i)}, results); err != nil || !strings.HasPrefix(string(results[0].Value), want) {
+					t.Errorf("MultiGet %d: %v, %v", i, results, err)
+					return
+				}
+				it, err := db.NewIterator(nil)
+				if err != nil || !it.SeekGE(key(i)) || !strings.HasPrefix(string(it.Value()), want) {
+					t.Errorf("SeekGE %d: %v, %v", i, it, err)
+					return
+				}
+				it.Close()
+			}
+		})
+	}
+	for round := 1; round < 6; round++ {
+		write(round)
+		if err := db.Flush(context.Background(), nil); err != nil {
+			t.Error(err)
+		}
+		if round%2 == 0 {
+			if err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if reads.Load() == 0 {
+		t.Error("no read has asked for a replica")
+	}
+	if err := db.VerifyChecksum(context.Background()); err != nil {
+		t.Error(err)
+	}
+	r, err := db.Placement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := slices.IndexFunc(r.Rows, func(r numa.ReportRow) bool { return r.Name == "plain tables, resident" && r.Copies }); i < 0 {
+		t.Errorf("the report has no copies:\n%s", r)
 	}
 }
 
