@@ -10,6 +10,7 @@ import (
 
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/optionsfile"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -68,7 +69,11 @@ func liveFiles(s *manifest.State) (list []liveFile) {
 }
 
 func (l *ldb) listLiveFiles() error {
-	s, err := l.state(manifest.RecoverOptions{})
+	levels, err := l.storedLevels()
+	if err != nil {
+		return err
+	}
+	s, err := l.state(manifest.RecoverOptions{NumLevels: func(family string) int { return levels[family] }})
 	if err != nil {
 		return failedf("%w", err)
 	}
@@ -91,6 +96,26 @@ func (l *ldb) listLiveFiles() error {
 		return l.filesByName(s, files)
 	}
 	return l.filesByLevel(s, files)
+}
+
+// storedLevels is num_levels of the families, by the OPTIONS file if there is one.
+func (l *ldb) storedLevels() (map[string]int, error) {
+	levels := map[string]int{}
+	f, _, err := optionsfile.LoadLatest(mmapfs.OS, l.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return levels, nil
+	}
+	if err != nil {
+		return nil, failedf("%w", err)
+	}
+	for _, name := range f.Families() {
+		if o, ok := f.Family(name).Lookup("num_levels"); ok {
+			if levels[name], err = o.Int(); err != nil {
+				return nil, failedf("%w", err)
+			}
+		}
+	}
+	return levels, nil
 }
 
 func (l *ldb) blobPath(number uint64) string { return l.dir + "/" + manifest.BlobName("", number) }
@@ -254,16 +279,12 @@ func (l *ldb) dumpManifest(path string, verbose bool) error {
 	if verbose && !l.json {
 		fmt.Fprintf(l.out, "Processing Manifest file %s\n", path)
 	}
-	added := 1
 	dir := *l
 	dir.dir = filepath.Dir(path)
 	s, err := dir.state(manifest.RecoverOptions{
 		Manifest:  filepath.Base(path),
 		NumLevels: func(string) int { return dumpLevels },
 		OnEdit: func(e *manifest.VersionEdit, offset int64) error {
-			if e.AddColumnFamily.Set && e.ColumnFamily != 0 {
-				added++
-			}
 			if verbose && !l.json {
 				return e.DumpStyled(l.out, style)
 			}
@@ -276,10 +297,15 @@ func (l *ldb) dumpManifest(path string, verbose bool) error {
 	if l.json {
 		return l.jsonManifest(s)
 	}
-	// RocksDB numbers versions as it makes them: an empty one for each family that was
-	// ever added, then those that are left.
-	style.VersionNumber = func(i int) int { return added + i }
-	return s.DumpStyled(l.out, style)
+	// RocksDB numbers versions as it makes them: an empty one for each family first.
+	style.VersionNumber = func(i int) int { return len(s.Families) + i }
+	if err := s.DumpStyled(l.out, style); err != nil {
+		return err
+	}
+	if verbose {
+		fmt.Fprintf(l.out, "Processing Manifest file %s done\n", path)
+	}
+	return nil
 }
 
 // jsonManifest writes a line for each family, and one for the counters.

@@ -157,8 +157,8 @@ func (v *internalView) each(from []byte, f func(e entry) error) (err error) {
 
 // internalDump prints every version of every key.
 func (l *ldb) internalDump() error {
-	shownHex := l.keyHex
-	l.keyHex = l.keyHex || l.flag("input_key_hex")
+	shownHex := l.keyHex // as in RocksDB, not of --from and --to
+	l.keyHex = l.flag("input_key_hex")
 	r, err := l.keyRange()
 	l.keyHex = shownHex
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	flatrock "github.com/flatrock-db/flatrock"
@@ -177,7 +178,7 @@ func (l *ldb) dump() error {
 			case count != nil:
 				err = count.add(key, len(key)+len(value))
 			case !countOnly:
-				_, err = fmt.Fprintf(l.out, "%s%s%s\n", shown(key, l.keyHex), delimiter, shown(value, l.valueHex))
+				_, err = fmt.Fprintln(l.out, l.dumpLine(key, value))
 			}
 			if countOnly {
 				sizes.add(uint64(len(value)))
@@ -201,6 +202,18 @@ func (l *ldb) dump() error {
 		}
 		return err
 	})
+}
+
+// dumpLine is a line that load reads. As in RocksDB, without --hex a zero byte ends
+// it, and a line break in key or value makes several of it.
+func (l *ldb) dumpLine(key, value []byte) string {
+	if l.keyHex {
+		key = []byte(toHex(key))
+	}
+	if l.valueHex {
+		value = []byte(toHex(value))
+	}
+	return cText(slices.Concat(key, []byte(delimiter), value))
 }
 
 // prefixCount counts neighbouring keys that are equal up to a delimiter.

@@ -32,10 +32,10 @@ var opNames = map[keys.Kind]string{
 }
 
 // dumpLog prints a log file, a line a batch. Damage that a crash leaves at the end
-// of a log is its end; any other is an error behind the batches before it.
+// of a log is its end. Other damage is passed over, told of, and an error in the end.
 func (l *ldb) dumpLog(path string, header, values bool) error {
 	_, number, _ := manifest.ParseName(filepath.Base(path))
-	r, err := wal.Open(mmapfs.OS, path, number, wal.TolerateCorruptedTailRecords)
+	r, err := wal.Open(mmapfs.OS, path, number, wal.SkipAnyCorruptedRecords)
 	if err != nil {
 		return failedf("Failed to open WAL file %w", err)
 	}
@@ -58,6 +58,9 @@ func (l *ldb) dumpLog(path string, header, values bool) error {
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
+	}
+	if n := r.Reports(); n > 0 && err == nil {
+		err = fmt.Errorf("damaged in %d places, the last one: %w", n, r.Reason())
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
 		return failedf("%s: %w", path, err)

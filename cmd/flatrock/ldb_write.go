@@ -145,7 +145,7 @@ func (l *ldb) load() error {
 			}
 		}
 		if bad > 0 {
-			fmt.Fprintf(l.err, "Warning: %d bad lines ignored.\n", bad)
+			fmt.Fprintf(l.out, "Warning: %d bad lines ignored.\n", bad)
 		}
 		if !l.flag("compact") {
 			return nil

@@ -2,11 +2,13 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -223,4 +225,40 @@ func readAll(t testing.TB, fsys mmapfs.FS, path string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// TestPublicUniqueIDs: the ids that RocksDB's ldb printed beside the stored ones.
+func TestPublicUniqueIDs(t *testing.T) {
+	texts, err := filepath.Glob(filepath.Join(goldenRoot, "*/manifest.ldb.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := regexp.MustCompile(`unique_id\(internal\): \{(\d+),(\d+)\} public_unique_id: ([0-9A-F-]+)`)
+	found := 0
+	for _, path := range texts {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range pair.FindAllStringSubmatch(string(text), -1) {
+			var id [16]byte
+			for i := range 2 {
+				n, err := strconv.ParseUint(m[1+i], 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				binary.LittleEndian.PutUint64(id[8*i:], n)
+			}
+			if got := PublicUniqueID(id[:]); got != m[3] {
+				t.Errorf("%s: {%s,%s}: %s, want %s", path, m[1], m[2], got, m[3])
+			}
+			found++
+		}
+	}
+	if found < 50 {
+		t.Errorf("found %d ids, expected 50 or more", found)
+	}
+	if got := PublicUniqueID(make([]byte, 16)); got != "0000000000000000-0000000000000000" {
+		t.Errorf("zero: %s", got)
+	}
 }

@@ -99,16 +99,23 @@ func formatUniqueID(id []byte) string {
 	return fmt.Sprintf("{%d,%d}", binary.LittleEndian.Uint64(id), binary.LittleEndian.Uint64(id[8:]))
 }
 
-// PublicUniqueID is the form of a unique id that RocksDB's tools show for a file:
-// a bijection of what the MANIFEST holds, shifted so that zero stays zero. Ids of
-// less than 16 bytes have none.
+// The 16 bytes whose hash is zero, so that a zero id has a zero public form.
+const (
+	zeroHashLow  = 0x590eb907c873e891
+	zeroHashHigh = 0xf1598607fb45cbd8
+)
+
+// PublicUniqueID is the form of a unique id that RocksDB's tools show for a file: a
+// bijection of the 16 bytes that the MANIFEST holds. Shorter ids have none.
 func PublicUniqueID(id []byte) string {
 	if len(id) < 16 {
 		return ""
 	}
-	h, zero := xxh3.Hash128(id[:16]), xxh3.Hash128(make([]byte, 16))
-	var out [16]byte
-	binary.LittleEndian.PutUint64(out[:8], h.Lo-zero.Lo)
-	binary.LittleEndian.PutUint64(out[8:], h.Hi-zero.Hi)
-	return fmt.Sprintf("%X-%X", out[:8], out[8:])
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:8], binary.LittleEndian.Uint64(id[:8])+zeroHashLow)
+	binary.LittleEndian.PutUint64(b[8:], binary.LittleEndian.Uint64(id[8:16])+zeroHashHigh)
+	h := xxh3.Hash128(b[:])
+	binary.LittleEndian.PutUint64(b[:8], h.Lo)
+	binary.LittleEndian.PutUint64(b[8:], h.Hi)
+	return fmt.Sprintf("%X-%X", b[:8], b[8:])
 }
