@@ -242,9 +242,11 @@ func (db *DB) releaseAll() error {
 	db.mu.Lock()
 	errs = append(errs, db.background)
 	db.mu.Unlock()
+	db.cacheMu.Lock()
 	if db.cache != nil {
 		db.cache.Close()
 	}
+	db.cacheMu.Unlock()
 	if db.lock != nil {
 		errs = append(errs, db.lock.Close())
 	}

@@ -64,6 +64,9 @@ func ParseCompression(s string) (Compression, error) {
 // CompressionOptions tunes compression.
 type CompressionOptions = blocktable.CompressionOptions
 
+// DefaultCompressionOptions are RocksDB's: to start from when one of them is to be changed.
+func DefaultCompressionOptions() CompressionOptions { return blocktable.DefaultCompressionOptions() }
+
 // FilterPolicy chooses the filter of block-based tables; see BloomFilter and RibbonFilter.
 type FilterPolicy = blocktable.FilterPolicy
 
@@ -167,6 +170,10 @@ type BlockBasedTableOptions struct {
 	EnableIndexCompression Toggle
 	// BlockAlign pads data blocks to pages; needs NoCompression.
 	BlockAlign bool
+	// OptimizeFiltersForMemory is kept for RocksDB, which then sizes filters by what its allocator
+	// would waste. It has no effect here: memory for filters comes in exact sizes, from pages
+	// of the cache or from a mapping, as for a RocksDB without malloc_usable_size.
+	OptimizeFiltersForMemory bool
 
 	// NoBlockCache reads blocks from the file each time.
 	NoBlockCache bool
@@ -231,15 +238,19 @@ func (o BlockBasedTableOptions) writerOptions(cf *ColumnFamilyOptions, level int
 	if n := len(cf.CompressionPerLevel); n > 0 {
 		c = cf.CompressionPerLevel[min(level, n-1)]
 	}
+	co := cf.CompressionOptions
 	if bottommost && cf.BottommostCompression != DefaultCompression {
 		c = cf.BottommostCompression
+		if cf.BottommostCompressionOptions != nil {
+			co = *cf.BottommostCompressionOptions
+		}
 	}
 	return blocktable.WriterOptions{
 		Options:            o.format(),
 		Extractor:          cf.PrefixExtractor,
 		Identity:           id,
 		Compression:        c.typ(),
-		CompressionOptions: cf.CompressionOptions,
+		CompressionOptions: co,
 	}
 }
 
@@ -251,6 +262,7 @@ func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.F
 		Cache:                     cf.db.cache,
 		CacheIndexAndFilterBlocks: o.CacheIndexAndFilterBlocks,
 		VerifyChecksums:           true,
+		Mmap:                      cf.db.opts.AllowMmapReads,
 		PinIndexAndFilterBlocks:   o.PinL0FilterAndIndexBlocksInCache && level == 0,
 		ManifestLargestSeq:        meta.LargestSeq,
 		HasManifestLargestSeq:     true,
@@ -295,6 +307,7 @@ var blockSettings = []setting[BlockBasedTableOptions]{
 	notWritten(toggleSetting("use_delta_encoding", func(o *BlockBasedTableOptions) *Toggle { return &o.UseDeltaEncoding })), // unknown to RocksDB 7.8
 	toggleSetting("enable_index_compression", func(o *BlockBasedTableOptions) *Toggle { return &o.EnableIndexCompression }),
 	flagSetting("partition_filters", func(o *BlockBasedTableOptions) *bool { return &o.PartitionFilters }),
+	flagSetting("optimize_filters_for_memory", func(o *BlockBasedTableOptions) *bool { return &o.OptimizeFiltersForMemory }),
 	flagSetting("block_align", func(o *BlockBasedTableOptions) *bool { return &o.BlockAlign }),
 	flagSetting("no_block_cache", func(o *BlockBasedTableOptions) *bool { return &o.NoBlockCache }),
 	flagSetting("cache_index_and_filter_blocks", func(o *BlockBasedTableOptions) *bool { return &o.CacheIndexAndFilterBlocks }),
@@ -340,6 +353,74 @@ var compressionSettings = []setting[ColumnFamilyOptions]{
 			}
 			return nil
 		}},
+	{"compression_opts",
+		func(o *ColumnFamilyOptions) string { return compressionText(o.CompressionOptions, false) },
+		func(o *ColumnFamilyOptions, v optionsfile.Option) (err error) {
+			o.CompressionOptions, _, err = readCompression(v)
+			return err
+		}},
+	{"bottommost_compression_opts",
+		func(o *ColumnFamilyOptions) string {
+			if b := o.BottommostCompressionOptions; b != nil {
+				return compressionText(*b, true)
+			}
+			return compressionText(CompressionOptions{}, false)
+		},
+		func(o *ColumnFamilyOptions, v optionsfile.Option) error {
+			c, enabled, err := readCompression(v)
+			if enabled {
+				o.BottommostCompressionOptions = &c
+			}
+			return err
+		}},
+}
+
+// compressionFields are the members of the object compression_opts.
+var compressionFields = []setting[CompressionOptions]{
+	intSetting("max_dict_buffer_bytes", func(o *CompressionOptions) *int64 { return &o.MaxDictBufferBytes }),
+	intSetting("max_dict_bytes", func(o *CompressionOptions) *int { return &o.MaxDictBytes }),
+	intSetting("parallel_threads", func(o *CompressionOptions) *int { return &o.ParallelThreads }),
+	intSetting("zstd_max_train_bytes", func(o *CompressionOptions) *int { return &o.ZstdMaxTrainBytes }),
+	intSetting("level", func(o *CompressionOptions) *int { return &o.Level }),
+	flagSetting("use_zstd_dict_trainer", func(o *CompressionOptions) *bool { return &o.UseZstdDictTrainer }),
+	intSetting("strategy", func(o *CompressionOptions) *int { return &o.Strategy }),
+	intSetting("window_bits", func(o *CompressionOptions) *int { return &o.WindowBits }),
+}
+
+func compressionText(c CompressionOptions, enabled bool) string {
+	if c == (CompressionOptions{}) {
+		c = DefaultCompressionOptions()
+	}
+	fields := []optionsfile.Option{{Key: "enabled", Value: strconv.FormatBool(enabled)}}
+	for _, f := range compressionFields {
+		fields = append(fields, optionsfile.Option{Key: f.name, Value: f.get(&c)})
+	}
+	return optionsfile.FormatObject(fields...)
+}
+
+// readCompression reads the object of options, or the form of older RocksDBs:
+// window_bits:level:strategy:max_dict_bytes and so on.
+func readCompression(v optionsfile.Option) (c CompressionOptions, enabled bool, err error) {
+	c = DefaultCompressionOptions()
+	if !strings.HasPrefix(v.Value, "{") {
+		return c, false, nil // RocksDB before 6: what it tuned is not known any more
+	}
+	fields, err := v.Object()
+	for _, f := range fields {
+		if err != nil {
+			break
+		}
+		if f.Key == "enabled" {
+			enabled, err = f.Bool()
+			continue
+		}
+		for _, s := range compressionFields {
+			if s.name == f.Key {
+				err = s.set(&c, f)
+			}
+		}
+	}
+	return c, enabled, err
 }
 
 func cmpDefault(c Compression) Compression {

@@ -65,14 +65,17 @@ func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*
 		db.log.Warn("a hash memtable needs a prefix extractor; using a skip list", "family", name)
 	}
 	if b, ok := o.Table.(BlockBasedTableOptions); ok && !b.NoBlockCache && db.cache == nil {
-		var err error
-		if db.cache, err = blockcache.New(blockcache.Options{
+		c, err := blockcache.New(blockcache.Options{
 			Capacity:  db.opts.BlockCacheSize,
 			HugePages: true,
 			Placement: db.placed.cache,
-		}); err != nil {
+		})
+		if err != nil {
 			return nil, err
 		}
+		db.cacheMu.Lock()
+		db.cache = c
+		db.cacheMu.Unlock()
 	}
 	return &ColumnFamily{
 		db: db, id: id, name: name, opts: o,

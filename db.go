@@ -28,7 +28,8 @@ type DB struct {
 	dbID      string
 	sessionID string
 	hostID    string
-	cache     *blockcache.Cache // shared by the block-based families
+	cache     *blockcache.Cache // shared by the block-based families; the first of them brings it
+	cacheMu   sync.Mutex        // held while cache is made, inspected or closed
 	placed    placement
 	defaultCF *ColumnFamily
 	opening   bool            // true until Open returns

@@ -44,6 +44,7 @@ func (s *readState) getInto(ro *ReadOptions, key, dst []byte) ([]byte, error) {
 	var look keys.Lookup
 	look.UserKey = key
 	look.Seq = s.cf.readSeq(ro)
+	ro.apply(&look)
 	s.cf.opts.PrefixExtractor.Prepare(&look)
 	var pin table.Pin
 	value, trailer, ok, err := s.find(&look, &pin)
@@ -105,6 +106,7 @@ func (cf *ColumnFamily) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) e
 	var look keys.Lookup
 	look.UserKey = key
 	look.Seq = cf.readSeq(ro)
+	ro.apply(&look)
 	cf.opts.PrefixExtractor.Prepare(&look)
 	value, trailer, ok, err := s.find(&look, &p.pin)
 	if err == nil && !ok {
@@ -144,6 +146,13 @@ func (cf *ColumnFamily) readSeq(ro *ReadOptions) uint64 {
 		return ro.Snapshot.seq
 	}
 	return cf.db.visibleSeq.Load()
+}
+
+// apply puts into look what ro says about blocks.
+func (ro *ReadOptions) apply(look *keys.Lookup) {
+	if ro != nil {
+		look.NoFill, look.NoVerify = ro.FillCache == Off, ro.VerifyChecksums == Off
+	}
 }
 
 // find returns the newest entry that look may see, deletes excluded: for a key

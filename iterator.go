@@ -3,6 +3,7 @@ package flatrock
 import (
 	"errors"
 	"iter"
+	"sort"
 	"sync"
 
 	"github.com/flatrock-db/flatrock/internal/iterator"
@@ -68,7 +69,10 @@ func tableIterOptions(ro *ReadOptions) table.IterOptions {
 	return table.IterOptions{
 		NoFill:          !ro.FillCache.or(true),
 		VerifyChecksums: ro.VerifyChecksums.or(true),
+		NoVerify:        !ro.VerifyChecksums.or(true),
 		ReadaheadSize:   ro.ReadaheadSize,
+		Lower:           ro.LowerBound,
+		Upper:           ro.UpperBound,
 	}
 }
 
@@ -91,7 +95,7 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	depth := 0
 	for l, level := range s.files.levels {
 		if l > 0 && len(level) > 1 {
-			depth++
+			depth++ // at most: bounds may leave out files
 		}
 	}
 	it.levels = append(it.levels[:0], make([]levelFiles, depth)...)
@@ -101,7 +105,13 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	it.runs = it.runs[:depth]
 	depth = 0
 	for l, level := range s.files.levels {
+		if l > 0 {
+			level = withinBounds(level, ro)
+		}
 		for i := range level {
+			if l == 0 && len(withinBounds(level[i:i+1], ro)) == 0 {
+				continue
+			}
 			if h := level[i].handle; h.tombs != nil {
 				it.tombs = append(it.tombs, iterator.SourceTombstones{Source: len(it.sources), List: h.tombs})
 			}
@@ -128,6 +138,21 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	}
 	it.user.Reset(&o, it.sources)
 	return nil
+}
+
+// withinBounds is the files of a sorted run that may hold keys between the bounds.
+func withinBounds(run []tableRef, ro *ReadOptions) []tableRef {
+	if len(run) == 0 || ro.LowerBound == nil && ro.UpperBound == nil {
+		return run
+	}
+	o := run[0].handle.cf.order
+	if ro.LowerBound != nil {
+		run = run[sort.Search(len(run), func(i int) bool { return o.Compare(run[i].largest, ro.LowerBound) >= 0 }):]
+	}
+	if ro.UpperBound != nil {
+		run = run[:sort.Search(len(run), func(i int) bool { return o.Compare(run[i].smallest, ro.UpperBound) >= 0 })]
+	}
+	return run
 }
 
 func (it *iteratorState) addMemtable(m *memState) {

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -40,10 +41,42 @@ type Metrics struct {
 	Stalls    map[string]int64
 	StallTime map[string]time.Duration
 
+	// BlockCache is the cache of the block-based families, zero if there are none.
+	BlockCache BlockCacheMetrics
+
 	// Families describes the column families by name.
 	Families map[string]FamilyMetrics
 	// OffHeap is the memory outside of the Go heap of the whole process.
 	OffHeap mmapfs.Usage
+}
+
+// BlockCacheMetrics is what the block cache holds, in bytes, and how it served.
+type BlockCacheMetrics struct {
+	Capacity int64
+	// Usage is what blocks take; PinnedUsage those that somebody holds; Charged is
+	// memory elsewhere that the capacity covers.
+	Usage, PinnedUsage, Charged int64
+	Blocks                      int64
+	// Hits and Misses by type of block: "data", "index", "filter", "other".
+	Hits, Misses       map[string]uint64
+	Inserts, Evictions uint64
+}
+
+func (db *DB) blockCacheMetrics() BlockCacheMetrics {
+	db.cacheMu.Lock()
+	defer db.cacheMu.Unlock()
+	if db.cache == nil {
+		return BlockCacheMetrics{}
+	}
+	s := db.cache.Stats()
+	m := BlockCacheMetrics{
+		Capacity: s.Capacity, Usage: s.Usage, PinnedUsage: s.PinnedUsage, Charged: s.Charged, Blocks: s.Blocks,
+		Hits: map[string]uint64{}, Misses: map[string]uint64{}, Inserts: s.Inserts, Evictions: s.Evictions,
+	}
+	for t := range blockcache.NumBlockTypes {
+		m.Hits[t.String()], m.Misses[t.String()] = s.Hits[t], s.Misses[t]
+	}
+	return m
 }
 
 // FamilyMetrics is what a column family holds.
@@ -63,7 +96,7 @@ type LevelMetrics struct {
 }
 
 // Metrics returns figures for monitoring. Safe for concurrent use; it takes the
-// database's lock for a moment.
+// database's lock for a moment, and walks the block cache, a millisecond for each 100,000 blocks or so.
 func (db *DB) Metrics() Metrics {
 	m := &db.metrics
 	out := Metrics{
@@ -74,6 +107,8 @@ func (db *DB) Metrics() Metrics {
 		StallTime: map[string]time.Duration{},
 		Families:  map[string]FamilyMetrics{},
 		OffHeap:   mmapfs.OffHeap(),
+
+		BlockCache: db.blockCacheMetrics(),
 	}
 	for c := stallNone + 1; c < stallCauses; c++ {
 		out.Stalls[c.String()] = m.stalls[c].Load()

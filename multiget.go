@@ -44,7 +44,7 @@ func (cf *ColumnFamily) MultiGet(ro *ReadOptions, userKeys [][]byte, results []G
 	seq := cf.readSeq(ro)
 	for at := 0; at < len(userKeys); at += multiGetStage {
 		end := min(at+multiGetStage, len(userKeys))
-		if err = s.multiGetGuarded(seq, userKeys[at:end], results[at:end]); err != nil {
+		if err = s.multiGetGuarded(ro, seq, userKeys[at:end], results[at:end]); err != nil {
 			break
 		}
 	}
@@ -52,12 +52,12 @@ func (cf *ColumnFamily) MultiGet(ro *ReadOptions, userKeys [][]byte, results []G
 	return results, err
 }
 
-func (s *readState) multiGetGuarded(seq uint64, userKeys [][]byte, results []GetResult) (err error) {
+func (s *readState) multiGetGuarded(ro *ReadOptions, seq uint64, userKeys [][]byte, results []GetResult) (err error) {
 	if s.files.faultable {
 		old := mmapfs.Guard()
 		defer mmapfs.Unguard(old, &err)
 	}
-	s.multiGet(seq, userKeys, results)
+	s.multiGet(ro, seq, userKeys, results)
 	return nil
 }
 
@@ -65,12 +65,13 @@ func (s *readState) multiGetGuarded(seq uint64, userKeys [][]byte, results []Get
 // first. Within a source the keys go through each step together: hash all, touch
 // all buckets, touch all rows, then compare and copy. What needs done than one
 // entry of a key (merge operands, range tombstones) leaves for the plain Get.
-func (s *readState) multiGet(seq uint64, userKeys [][]byte, results []GetResult) {
+func (s *readState) multiGet(ro *ReadOptions, seq uint64, userKeys [][]byte, results []GetResult) {
 	var looks [multiGetStage]keys.Lookup
 	var todo [multiGetStage]uint8 // indexes of keys that no source has answered yet
 	n := len(userKeys)
 	for i, k := range userKeys {
 		looks[i].UserKey, looks[i].Seq = k, seq
+		ro.apply(&looks[i])
 		s.cf.opts.PrefixExtractor.Prepare(&looks[i])
 		todo[i] = uint8(i)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -54,6 +55,9 @@ func newDB(dir string, o *Options) (*DB, error) {
 	if opts.WALWriteMode < WALAuto || opts.WALWriteMode > WALWrite {
 		return nil, fmt.Errorf("%w: WALWriteMode %d", ErrInvalidArgument, opts.WALWriteMode)
 	}
+	if opts.UseDirectReads && opts.AllowMmapReads {
+		return nil, fmt.Errorf("%w: UseDirectReads and AllowMmapReads exclude each other", ErrInvalidArgument)
+	}
 	seen := map[string]bool{}
 	for _, d := range opts.ColumnFamilies {
 		if seen[d.Name] {
@@ -83,6 +87,9 @@ func (db *DB) open() error {
 		return err
 	}
 	if err := db.prepareDirectory(); err != nil {
+		return err
+	}
+	if err := db.tryDirectReads(); err != nil {
 		return err
 	}
 	stored, err := db.loadOptions()
@@ -138,6 +145,26 @@ func (db *DB) prepareDirectory() error {
 		return err
 	}
 	return manifest.CreateNew(db.fs, db.dir, "")
+}
+
+// tryDirectReads refuses UseDirectReads where it could not work, before a flush
+// finds out.
+func (db *DB) tryDirectReads() error {
+	if !db.opts.UseDirectReads {
+		return nil
+	}
+	f, err := mmapfs.OpenDirect(db.fs, manifest.CurrentName(db.dir))
+	if err == nil {
+		var b [8]byte
+		if _, err = f.ReadAt(b[:], 0); errors.Is(err, io.EOF) {
+			err = nil
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("%w: UseDirectReads: %w", ErrNotSupported, err)
+	}
+	return nil
 }
 
 // recoverManifest replays the MANIFEST with each family's comparator.

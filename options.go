@@ -132,6 +132,16 @@ type Options struct {
 	// BlockCacheSize is the capacity in bytes of the cache that block-based
 	// families share. Zero means 32 MiB. RocksDB: block_cache.
 	BlockCacheSize int64
+	// AllowMmapReads reads the files of block-based families through mappings: blocks that are
+	// not compressed are used where they lie, in the page cache instead of the block cache, and values are copied
+	// out of them. (Plain tables are always mapped.) Compactions use read calls all the same. RocksDB:
+	// allow_mmap_reads.
+	AllowMmapReads bool
+	// UseDirectReads reads the files of block-based families around the page cache (O_DIRECT),
+	// so that the block cache alone holds them; compactions too. Open fails with ErrNotSupported where that is not
+	// possible: off Linux, and on file systems that refuse it, such as tmpfs before Linux 6.6. It excludes
+	// AllowMmapReads. RocksDB: use_direct_reads.
+	UseDirectReads bool
 
 	// Placement says on which NUMA nodes memory lies and background work runs.
 	// DB.Placement shows what came of it.
@@ -425,8 +435,12 @@ type ColumnFamilyOptions struct {
 	// BottommostCompression overrides both for the deepest level that holds data.
 	// Zero means not to. RocksDB: bottommost_compression.
 	BottommostCompression Compression
-	// CompressionOptions tunes the compression. RocksDB: compression_opts.
+	// CompressionOptions tunes the compression: level, dictionaries, parallel threads. The zero
+	// value means DefaultCompressionOptions, from which to start for others. RocksDB: compression_opts.
 	CompressionOptions CompressionOptions
+	// BottommostCompressionOptions, if not nil, replaces CompressionOptions where
+	// BottommostCompression is in force. RocksDB: bottommost_compression_opts, with enabled.
+	BottommostCompressionOptions *CompressionOptions
 
 	// BloomLocality is 0 for a bloom filter over the whole file, and more for one
 	// whose probes of a key share a cache line. Plain tables only. RocksDB: bloom_locality.
@@ -469,6 +483,9 @@ func (o *ColumnFamilyOptions) withDefaults() *ColumnFamilyOptions {
 	orInt(&c.MaxBytesForLevelBase, 256<<20)
 	if c.MaxBytesForLevelMultiplier == 0 {
 		c.MaxBytesForLevelMultiplier = 10
+	}
+	if c.CompressionOptions == (CompressionOptions{}) {
+		c.CompressionOptions = DefaultCompressionOptions()
 	}
 	// RocksDB keeps the three triggers in order.
 	c.Level0SlowdownWritesTrigger = max(c.Level0SlowdownWritesTrigger, c.Level0FileNumCompactionTrigger)

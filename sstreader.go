@@ -183,6 +183,7 @@ func (r *SstFileReader) Get(ro *ReadOptions, key, dst []byte) (_ []byte, err err
 		defer mmapfs.Unguard(old, &err)
 	}
 	look := &keys.Lookup{UserKey: key, Seq: sstSeq(ro)}
+	ro.apply(look)
 	r.opts.PrefixExtractor.Prepare(look)
 	var pin table.Pin
 	value, trailer, ok, err := r.handle.get(look, &pin)

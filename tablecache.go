@@ -96,9 +96,13 @@ func (cf *ColumnFamily) openTable(meta *manifest.FileMetadata, level int) (*tabl
 func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
 	db := cf.db
 	name := manifest.TableName(db.dir, meta.Number)
-	f, err := db.fs.Open(name)
+	open := db.fs.Open
+	if _, ok := cf.opts.Table.(BlockBasedTableOptions); ok && db.opts.UseDirectReads {
+		open = func(name string) (mmapfs.File, error) { return mmapfs.OpenDirect(db.fs, name) }
+	}
+	f, err := open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if g, err2 := db.fs.Open(manifest.OldTableName(db.dir, meta.Number)); err2 == nil {
+		if g, err2 := open(manifest.OldTableName(db.dir, meta.Number)); err2 == nil {
 			f, err = g, nil
 		}
 	}

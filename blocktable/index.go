@@ -256,6 +256,19 @@ func (c *indexCursor) settle(ok bool) bool {
 	return ok
 }
 
+// userKey is the user key of the separator: at or after every key of the block,
+// and at or before every key of the next.
+func (c *indexCursor) userKey() []byte {
+	if !c.r.partitioned {
+		return c.r.index.userKey(c.i)
+	}
+	if k := c.raw.key; !c.r.indexFormat.userKeys {
+		return k[:len(k)-keys.TrailerLen]
+	} else {
+		return k
+	}
+}
+
 func (c *indexCursor) handle() block.Handle {
 	if c.r.partitioned {
 		return c.raw.handle

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/flatrock-db/flatrock/blockcache"
+	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/table"
 )
@@ -19,6 +20,9 @@ type Iterator struct {
 	ref   blockRef
 	have  bool // ref is the block of the index cursor
 	err   error
+
+	lower, upper []byte
+	blocks       int // loaded since the last seek
 }
 
 // NewIterator returns an iterator that must be closed.
@@ -28,8 +32,13 @@ func (r *Reader) NewIterator(o table.IterOptions) table.Iterator { return r.Iter
 func (r *Reader) Iterate(o table.IterOptions) *Iterator {
 	it := &Iterator{r: r}
 	it.ahead = readahead{stable: true, fixed: o.ReadaheadSize, size: autoStart, next: ^uint64(0)}
-	it.o = fetchOptions{kind: blockcache.Data, fill: !o.NoFill, verify: o.VerifyChecksums || r.opts.VerifyChecksums, ahead: &it.ahead}
-	it.index.init(r, fetchOptions{fill: true, verify: true})
+	it.o = fetchOptions{
+		kind: blockcache.Data, fill: !o.NoFill, ahead: &it.ahead,
+		verify: (o.VerifyChecksums || r.opts.VerifyChecksums) && !o.NoVerify,
+		pread:  o.ReadaheadSize > 0,
+	}
+	it.lower, it.upper = o.Lower, o.Upper
+	it.index.init(r, fetchOptions{fill: true, verify: true, pread: it.o.pread})
 	it.data.order, it.data.gseq, it.data.file = r.opts.Order, r.gseq, r.name
 	return it
 }
@@ -47,6 +56,9 @@ func (it *Iterator) drop() {
 func (it *Iterator) enter() bool {
 	it.drop()
 	h := it.index.handle()
+	if it.blocks++; it.upper != nil && it.ahead.limit == 0 && (it.blocks > autoRuns || it.ahead.fixed > 0) {
+		it.limitReadahead()
+	}
 	var err error
 	if it.ref, err = it.r.fetch(h, it.o); err != nil {
 		it.err = err
@@ -64,6 +76,31 @@ func (it *Iterator) enter() bool {
 func (it *Iterator) start() {
 	it.err, it.index.err = nil, nil
 	it.data.valid = false
+	it.blocks = 0
+}
+
+// limitReadahead finds the end of the last block that may hold something below
+// the upper bound.
+func (it *Iterator) limitReadahead() {
+	it.ahead.limit = uint64(it.r.footerStart)
+	var c indexCursor
+	c.init(it.r, it.index.o)
+	if c.seekGE(it.upper, keys.Pack(keys.MaxSeq, keys.KindSeek)) {
+		it.ahead.limit, _ = c.handle().End(block.TrailerLen)
+	}
+	c.close() // an error there is one that the walk will meet
+}
+
+// pastUpper says that the blocks after the current one lie beyond the upper bound:
+// its separator, which is below all of their keys, does.
+func (it *Iterator) pastUpper() bool {
+	return it.upper != nil && it.r.opts.Order.Compare(it.index.userKey(), it.upper) >= 0
+}
+
+// beforeLower says that all of the index cursor's block lies below the lower
+// bound: its separator, which is at or after its last key, does.
+func (it *Iterator) beforeLower() bool {
+	return it.lower != nil && it.r.opts.Order.Compare(it.index.userKey(), it.lower) < 0
 }
 
 // forward goes on to the first entry of the next block that has one. ok says
@@ -71,6 +108,10 @@ func (it *Iterator) start() {
 func (it *Iterator) forward(ok bool) bool {
 	for !ok {
 		if it.err = it.data.err; it.err != nil {
+			return false
+		}
+		if it.pastUpper() {
+			it.data.valid = false
 			return false
 		}
 		if !it.index.next() {
@@ -92,7 +133,7 @@ func (it *Iterator) backward(ok bool) bool {
 		if it.err = it.data.err; it.err != nil {
 			return false
 		}
-		if !it.index.prev() {
+		if !it.index.prev() || it.beforeLower() {
 			it.err = it.index.err
 			it.data.valid = false
 			return false

@@ -59,6 +59,9 @@ var multiStates = sync.Pool{New: func() any { return new(multiState) }}
 func (r *Reader) MultiGet(reqs []Request) {
 	m := multiStates.Get().(*multiState)
 	o := fetchOptions{kind: blockcache.Data, fill: true, verify: r.opts.VerifyChecksums}
+	if len(reqs) > 0 { // the same for all keys of a call
+		o.fill, o.verify = !reqs[0].Look.NoFill, o.verify && !reqs[0].Look.NoVerify
+	}
 	m.index.init(r, o)
 	m.data.order, m.data.gseq, m.data.file = r.opts.Order, r.gseq, r.name
 	m.wanted, m.groups = m.wanted[:0], m.groups[:0]

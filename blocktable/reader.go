@@ -343,7 +343,7 @@ func (r *Reader) Get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer u
 		return nil, 0, false, err
 	}
 	g := getStates.Get().(*getState)
-	o := fetchOptions{kind: blockcache.Data, fill: true, verify: r.opts.VerifyChecksums}
+	o := fetchOptions{kind: blockcache.Data, fill: !look.NoFill, verify: r.opts.VerifyChecksums && !look.NoVerify}
 	g.index.init(r, o)
 	value, trailer, ok, err = r.get(g, look.UserKey, look.Trailer(), o, pin)
 	g.index.close()

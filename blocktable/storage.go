@@ -39,6 +39,7 @@ type fetchOptions struct {
 	kind   blockcache.BlockType
 	fill   bool // keep it in the cache
 	verify bool
+	pread  bool       // not through the mapping
 	ahead  *readahead // nil for point reads
 }
 
@@ -83,7 +84,7 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 		return blockRef{}, err
 	}
 	n := int(h.Size) + block.TrailerLen
-	if r.mapped != nil {
+	if r.mapped != nil && !o.pread {
 		o.fill = o.fill && r.compressed
 		return r.unpack(h, r.mapped[h.Offset:][:n:n], o, true)
 	}
@@ -174,7 +175,7 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 	n := len(raw) - block.TrailerLen
 	typ := compress.Type(raw[n])
 	body := raw[:n:n]
-	if typ == compress.None && stable && (!o.fill || r.mapped != nil) {
+	if typ == compress.None && stable && (!o.fill || r.mapped != nil && !o.pread) {
 		return blockRef{data: body}, nil
 	}
 	dec := r.decoder
@@ -234,6 +235,7 @@ type readahead struct {
 	fixed  int    // bytes to read ahead; 0 grows from autoStart to autoMax
 	size   int    // the next readahead
 	next   uint64 // where a sequential reader comes next
+	limit  uint64 // nothing from here on is wanted; 0 if not known
 	runs   int    // blocks read in sequence so far
 }
 
@@ -265,7 +267,11 @@ func (a *readahead) read(r *Reader, off uint64, n int) ([]byte, error) {
 		size = a.size
 		a.size = min(2*a.size, autoMax)
 	}
-	size = int(min(uint64(max(size, n)), uint64(r.footerStart)-off))
+	end := uint64(r.footerStart)
+	if a.limit > off {
+		end = min(end, a.limit)
+	}
+	size = max(n, int(min(uint64(size), end-off)))
 	if cap(a.buf) < size {
 		a.buf = make([]byte, size)
 	}

@@ -21,7 +21,7 @@ func TestSstFiles(t *testing.T) {
 	key := func(i int) []byte { return fmt.Appendf(nil, "key%06d", i) }
 	value := func(i int) []byte { return fmt.Appendf(nil, "value %d of the file", i) }
 	for name, o := range map[string]flatrock.ColumnFamilyOptions{
-		"lz4":        {},
+		"lz4":              {},
 		"format version 2": {Compression: flatrock.NoCompression, Table: flatrock.BlockBasedTableOptions{FormatVersion: 2, Checksum: flatrock.CRC32C}},
 		"zstd with a dictionary": {
 			Compression: flatrock.ZSTDCompression, Table: flatrock.BlockBasedTableOptions{FilterPolicy: flatrock.BloomFilter(10)},

@@ -105,6 +105,9 @@ type Lookup struct {
 	Seq       uint64 // newest sequence number that the read may see
 	PrefixLen int    // length of UserKey's prefix; -1 without an extractor or outside its domain
 	Hash      uint32 // hash.Slice of UserKey[:PrefixLen]; meaningless when PrefixLen is -1
+
+	NoFill   bool // blocks that the read loads stay out of the block cache
+	NoVerify bool // blocks that come from storage are trusted
 }
 
 // Trailer is the trailer to seek to: the newest entry that the lookup may see.

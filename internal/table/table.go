@@ -97,10 +97,15 @@ type IterOptions struct {
 	// NoFill keeps blocks that the iterator reads out of the block cache
 	// (RocksDB's fill_cache=false). Compactions set it.
 	NoFill bool
-	// ReadaheadSize is a fixed readahead in bytes; zero lets it adapt.
+	// ReadaheadSize is a fixed readahead in bytes; zero lets it adapt. With a fixed
+	// one blocks come through read calls, never through a mapping of the file.
 	ReadaheadSize int
-	// VerifyChecksums checks each block that comes from storage.
-	VerifyChecksums bool
+	// VerifyChecksums checks each block that comes from storage, NoVerify trusts
+	// them; with neither the Reader's options decide.
+	VerifyChecksums, NoVerify bool
+	// Lower (inclusive) and Upper (exclusive) are user keys beyond which entries are not
+	// asked for, and may be missing; nil for none. They are borrowed until Close.
+	Lower, Upper []byte
 }
 
 // Writer builds one table file. Not safe for concurrent use.
