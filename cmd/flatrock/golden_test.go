@@ -239,3 +239,14 @@ func TestDamagedFilesFailClearly(t *testing.T) {
 		}
 	}
 }
+
+func decodeObject(t testing.TB, text string) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return m
+}

@@ -179,7 +179,7 @@ func (v *Version) dump(b *bufio.Writer, style DumpStyle, number string) {
 		}
 	}
 	if len(v.Blobs) > 0 {
-		fmt.Fprintln(b, "--- blob files ---")
+		fmt.Fprintf(b, "--- blob files ---%s\n", number)
 	}
 	for _, f := range v.Blobs {
 		fmt.Fprintf(b, "blob_file_number: %d total_blob_count: %d total_blob_bytes: %d checksum_method: %s checksum_value: %X linked_ssts: {",
