@@ -119,7 +119,11 @@ func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32, p mmapf
 	if bloomBits == 0 {
 		size = 0
 	}
-	a, err := r.reserve(bound+size+blockAlign, p, indexArena)
+	tagged := int64(0)
+	if v.extractor != nil {
+		tagged = ib.tagsBound(buckets)
+	}
+	a, err := r.reserve(bound+tagged+size+blockAlign, p, indexArena)
 	if err != nil {
 		return err
 	}
@@ -129,12 +133,18 @@ func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32, p mmapf
 	if err != nil {
 		return err
 	}
+	var tags []byte
+	if tagged > 0 {
+		if tags, err = r.alloc(a, int(tagged)); err != nil {
+			return err
+		}
+	}
 	head := ib.headerLen(buckets)
-	b := ib.build(mem[blockAlign-head:], buckets)
+	b, tags := ib.build(mem[blockAlign-head:], tags, buckets)
 	if v.index, err = decodeIndex(r.file, -1, b); err != nil {
 		return err
 	}
-	v.index.off = -1
+	v.index.off, v.index.tags = -1, tags
 	if size == 0 {
 		return nil
 	}
@@ -267,7 +277,7 @@ func (r *Reader) verifyIndex(v *view) error {
 			}
 			continue
 		}
-		offsets, ok := v.index.record(int(b &^ subIndexBit))
+		offsets, _, ok := v.index.record(int(b &^ subIndexBit))
 		if !ok {
 			return v.index.recordError(r.file, int(b&^subIndexBit))
 		}

@@ -86,7 +86,7 @@ func FuzzIndex(f *testing.F) {
 		}
 		for range 64 {
 			if v := x.at(h); v&subIndexBit != 0 {
-				if offsets, ok := x.record(int(v &^ subIndexBit)); ok && (len(offsets) < 4 || len(offsets)%4 != 0 || len(offsets) > len(b)) {
+				if offsets, _, ok := x.record(int(v &^ subIndexBit)); ok && (len(offsets) < 4 || len(offsets)%4 != 0 || len(offsets) > len(b)) {
 					t.Fatalf("expected whole offsets, found %d bytes", len(offsets))
 				}
 			}
@@ -108,7 +108,8 @@ func FuzzIndexRoundTrip(f *testing.F) {
 			b.row(uint32(h)*0x01010101, uint32(i), true)
 		}
 		n := uint32(buckets) + 1
-		x, err := decodeIndex("f", 0, b.build(make([]byte, b.sizeBound(n)), n))
+		encoded, _ := b.build(make([]byte, b.sizeBound(n)), make([]byte, b.tagsBound(n)), n)
+		x, err := decodeIndex("f", 0, encoded)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func FuzzIndexRoundTrip(f *testing.F) {
 			}
 			if v&subIndexBit != 0 {
 				var ok bool
-				if offsets, ok = x.record(int(v &^ subIndexBit)); !ok {
+				if offsets, _, ok = x.record(int(v &^ subIndexBit)); !ok {
 					t.Fatalf("bucket %d: expected a record, found none", i)
 				}
 			}

@@ -31,9 +31,9 @@ func (r *Reader) Get(look *keys.Lookup, _ *table.Pin) (value []byte, trailer uin
 		return nil, 0, false, nil
 	}
 	if v.rowsFault {
-		return v.readGuarded(look, prefixLen, bucket)
+		return v.readGuarded(look, prefixLen, h, bucket)
 	}
-	return v.read(look, prefixLen, bucket)
+	return v.read(look, prefixLen, h, bucket)
 }
 
 func (v *view) getGuarded(look *keys.Lookup) (value []byte, trailer uint64, ok bool, err error) {
@@ -43,18 +43,18 @@ func (v *view) getGuarded(look *keys.Lookup) (value []byte, trailer uint64, ok b
 	old := mmapfs.Guard()
 	defer mmapfs.Unguard(old, &err)
 	prefixLen, h := v.target(look)
-	return v.read(look, prefixLen, v.probe(h))
+	return v.read(look, prefixLen, h, v.probe(h))
 }
 
-func (v *view) readGuarded(look *keys.Lookup, prefixLen int, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
+func (v *view) readGuarded(look *keys.Lookup, prefixLen int, h, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
 	old := mmapfs.Guard()
 	defer mmapfs.Unguard(old, &err)
-	return v.read(look, prefixLen, bucket)
+	return v.read(look, prefixLen, h, bucket)
 }
 
 // read finishes a Get from the value of its bucket.
-func (v *view) read(look *keys.Lookup, prefixLen int, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
-	off, checked, ok, err := v.locate(look.UserKey, look.Trailer(), prefixLen, bucket)
+func (v *view) read(look *keys.Lookup, prefixLen int, h, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
+	off, checked, ok, err := v.locate(look.UserKey, look.Trailer(), prefixLen, h, bucket)
 	if !ok {
 		return nil, 0, false, err
 	}
@@ -202,6 +202,7 @@ type Cursor struct {
 	v         *view
 	prefixLen int
 	touched   uint64 // what the stages loaded: keeps the loads alive
+	hash      uint32
 	bucket    uint32
 	stage     uint8
 	maybe     bool
@@ -230,7 +231,7 @@ func (r *Reader) StageBucket(look *keys.Lookup, c *Cursor) {
 		return
 	}
 	prefixLen, h := v.target(look)
-	c.prefixLen = prefixLen
+	c.prefixLen, c.hash = prefixLen, h
 	c.bucket = v.index.at(h)
 	c.maybe = v.bloom.mayContain(h)
 	c.stage = stageBucket
@@ -254,11 +255,24 @@ func (r *Reader) StageRow(c *Cursor) (again bool) {
 		}
 		if p := int(c.bucket &^ subIndexBit); p < len(v.index.sub) {
 			c.touched += uint64(v.index.sub[p])
+			if v.index.tags != nil {
+				c.touched += uint64(v.index.tags[p/4])
+			}
 		}
 		c.stage = stageRecord
 		return true
 	case stageRecord:
-		if offsets, ok := v.index.record(int(c.bucket &^ subIndexBit)); ok {
+		if offsets, start, ok := v.index.record(int(c.bucket &^ subIndexBit)); ok {
+			if n := len(offsets) / 4; v.index.tags != nil && n <= maxTagged {
+				first, more := v.index.tagged(start, n, tagOf(c.hash))
+				if first < 0 {
+					c.stage = stageNone
+					return false
+				}
+				if !more {
+					offsets = offsets[4*first:][:4]
+				}
+			}
 			if len(offsets) > 4*touchRecords {
 				// The search begins in the middle.
 				offsets = offsets[len(offsets)/8*4:][:4]
@@ -296,5 +310,5 @@ func (r *Reader) Finish(look *keys.Lookup, c *Cursor) (value []byte, trailer uin
 		}
 		return nil, 0, false, nil
 	}
-	return c.v.read(look, c.prefixLen, c.bucket)
+	return c.v.read(look, c.prefixLen, c.hash, c.bucket)
 }

@@ -246,7 +246,7 @@ func (it *iterator) seekPrefixGE(look *keys.Lookup, trailer uint64) bool {
 	if bucket == emptyBucket {
 		return false
 	}
-	off, checked, ok, err := it.v.locate(look.UserKey, trailer, look.PrefixLen, bucket)
+	off, checked, ok, err := it.v.locate(look.UserKey, trailer, look.PrefixLen, look.Hash, bucket)
 	if !ok {
 		it.err = err
 		return false

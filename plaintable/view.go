@@ -105,18 +105,27 @@ const touchRecords = 16
 
 // locate finds where a scan for (userKey, trailer) in a bucket begins: at the
 // last indexed row before it, or at the first after it. checked tells that the
-// row has the prefix; ok is false if no row of the bucket does.
-func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, bucket uint32) (off int, checked, ok bool, err error) {
+// row has the prefix; ok is false if no row of the bucket does. h is the prefix hash.
+func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, h, bucket uint32) (off int, checked, ok bool, err error) {
 	if bucket&subIndexBit == 0 {
 		return int(bucket), v.extractor == nil, bucket < emptyBucket, nil
 	}
 	p := int(bucket &^ subIndexBit)
-	offsets, ok := v.index.record(p)
+	offsets, start, ok := v.index.record(p)
 	if !ok {
 		return 0, false, false, v.index.recordError(v.file, p)
 	}
 	n := len(offsets) / 4
 	at := rowIndex(offsets)
+	if v.index.tags != nil && n <= maxTagged {
+		// Every prefix has a record with its tag, at its first row.
+		switch first, more := v.index.tagged(start, n, tagOf(h)); {
+		case first < 0:
+			return 0, false, false, nil
+		case !more:
+			return at.at(first), false, true, nil
+		}
+	}
 	touched := false
 	var st run
 	var r row

@@ -217,6 +217,9 @@ func (w *Writer) EstimatedSize() int64 {
 			return MaxFileSize + 1
 		}
 		n += w.index.sizeBound(buckets)
+		if w.storesTags() {
+			n += w.index.tagsBound(buckets)
+		}
 		if w.storesBloom() {
 			size, _ := bloomSize(w.bloomBits(), w.o.BloomLocality)
 			n += size
@@ -224,6 +227,9 @@ func (w *Writer) EstimatedSize() int64 {
 	}
 	return n
 }
+
+// storesTags: in total order all rows have one prefix, and so one tag.
+func (w *Writer) storesTags() bool { return !w.o.RocksDBLayout && w.o.Extractor != nil }
 
 func (w *Writer) hashRatio() float64 {
 	if w.o.Extractor == nil {
@@ -375,9 +381,16 @@ func (w *Writer) writeTail() {
 			t.put(block.MetaPlainTableBloom, b, blockAlign, 0)
 		}
 		buckets := bucketsFor(w.index.prefixes, w.hashRatio())
-		b := w.index.build(make([]byte, w.index.sizeBound(buckets)), buckets)
+		var tags []byte
+		if w.storesTags() {
+			tags = make([]byte, w.index.tagsBound(buckets))
+		}
+		b, tags := w.index.build(make([]byte, w.index.sizeBound(buckets)), tags, buckets)
 		indexSize = len(b)
 		t.put(block.MetaPlainTableIndex, b, blockAlign, w.index.headerLen(buckets))
+		if tags != nil {
+			t.put(metaIndexTags, tags, 1, 0)
+		}
 	}
 	w.index, w.rowHashes = indexBuilder{prefixes: w.index.prefixes}, packed{}
 	if !w.o.RocksDBLayout && w.o.Extractor != nil {
