@@ -48,6 +48,7 @@ const sstDumpText = `flatrock sst_dump [--file=]FILE|DIR ... [options]
              none          read what opening the file reads
              verify        check all checksums
              identify      tell which files are tables
+             raw           write all of FILE.sst, in blocks, to FILE_dump.txt (block-based)
     --output_hex           print keys and values in hex
     --from=K --to=K        entries from K up to, and without, K
     --prefix=K             entries whose keys begin with K
@@ -62,7 +63,7 @@ const sstDumpText = `flatrock sst_dump [--file=]FILE|DIR ... [options]
                            the properties as one object
 
 Any comparator will do, as entries are read in file order; ranges need one of RocksDB's
-two. raw and recompress are not built yet.
+two. recompress is not built yet.
 
 Examples:
     flatrock sst_dump --json 000012.sst

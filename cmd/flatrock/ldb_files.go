@@ -228,17 +228,21 @@ func (l *ldb) rangeDeletesOf(m *manifest.FileMetadata, left *uint64) (err error)
 	if !l.json {
 		fmt.Fprintf(l.out, "=== file : %s ===\n", path)
 	}
-	return t.eachTombstone(func(e entry) error {
+	for _, x := range t.fragments() {
 		if *left == 0 {
 			return nil
 		}
 		*left--
 		if l.json {
-			return l.jsonValue(map[string]any{"file": path, "start": fmt.Sprintf("%x", e.key), "end": fmt.Sprintf("%x", e.value), "seq": keys.Seq(e.trailer)})
+			err = l.jsonValue(map[string]any{"file": path, "start": fmt.Sprintf("%x", x.Start), "end": fmt.Sprintf("%x", x.End), "seq": x.Seq})
+		} else {
+			_, err = fmt.Fprintf(l.out, "start: %s end: %s seq: %d\n", upperHex(x.Start), upperHex(x.End), x.Seq)
 		}
-		_, err := fmt.Fprintf(l.out, "start: %s end: %s seq: %d\n", upperHex(e.key), upperHex(e.value), keys.Seq(e.trailer))
-		return err
-	})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dumpFile is dump --path: what is done depends on the file's name.

@@ -255,3 +255,29 @@ func TestSSTDumpLikeRocksDB(t *testing.T) {
 		}
 	}
 }
+
+// TestRawDumpLikeRocksDB compares the text files of --command=raw.
+func TestRawDumpLikeRocksDB(t *testing.T) {
+	for _, path := range glob(t, "block/*.sst", 137) {
+		dir := t.TempDir()
+		var text [2]string
+		for i := range text {
+			copied := filepath.Join(dir, "x.sst")
+			if err := os.WriteFile(copied, []byte(readText(t, path)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				mustExec(t, "sst_dump", "--command=raw", copied)
+			} else {
+				oracle(t, "", "sst_dump", "--command=raw", "--file="+copied)
+			}
+			text[i] = readText(t, filepath.Join(dir, "x_dump.txt"))
+			if err := os.Remove(filepath.Join(dir, "x_dump.txt")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text[0] != text[1] {
+			t.Errorf("%s:\n%s", path, firstDifference(text[0], text[1]))
+		}
+	}
+}

@@ -87,8 +87,8 @@ func (d *sstDump) parse(opts *arguments) (err error) {
 		if d.json {
 			d.command = "scan"
 		}
-	case "check", "scan", "none", "verify", "identify":
-	case "raw", "recompress":
+	case "check", "scan", "none", "verify", "identify", "raw":
+	case "recompress":
 		return notBuilt("sst_dump --command=" + d.command)
 	default:
 		return usagef("Unrecognized command '%s'; see flatrock help sst_dump", d.command)
@@ -106,6 +106,9 @@ func (d *sstDump) parse(opts *arguments) (err error) {
 				return err
 			}
 		}
+	}
+	if d.json && d.command == "raw" {
+		return usagef("--json and --command=raw exclude each other")
 	}
 	if d.prefix != nil && d.from != nil {
 		return usagef("Cannot specify --prefix and --from")
@@ -248,6 +251,8 @@ func (d *sstDump) walk(t *tableFile) error {
 		return nil
 	case "check", "scan":
 		return d.scan(t)
+	case "raw":
+		return d.raw(t)
 	}
 	return nil
 }

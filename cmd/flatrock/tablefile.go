@@ -1,10 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
-	"fmt"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/flatrock-db/flatrock/blocktable"
 	"github.com/flatrock-db/flatrock/internal/block"
@@ -94,6 +95,9 @@ func (t *tableFile) openPlain(f mmapfs.File) (err error) {
 	return err
 }
 
+// maxPeek bounds what peek reads at once: no properties are as large.
+const maxPeek = 64 << 20
+
 // peek decodes the footer and, without checksums, finds the comparator's name in
 // the properties. Only a bad footer is an error: the rest is checked on opening.
 func (t *tableFile) peek(f mmapfs.File) (comparator string, err error) {
@@ -110,7 +114,7 @@ func (t *tableFile) peek(f mmapfs.File) (comparator string, err error) {
 		return "", err
 	}
 	read := func(h block.Handle) []byte {
-		if end, ok := h.End(0); !ok || end > uint64(size) {
+		if end, ok := h.End(0); !ok || end > uint64(size) || h.Size > maxPeek {
 			return nil
 		}
 		b := make([]byte, h.Size)
@@ -191,10 +195,30 @@ func (t *tableFile) eachTombstone(f func(e entry) error) error {
 	return nil
 }
 
-// describe names what is wrong with a path that is no table.
-func describe(path string, err error) error {
-	if strings.Contains(err.Error(), filepath.Base(path)) {
-		return err
+// fragments are the range deletes cut at each other's ends, newest first within a
+// piece, as RocksDB lists them.
+func (t *tableFile) fragments() (list []table.Tombstone) {
+	all := slices.Clone(t.Tombstones())
+	var ends [][]byte
+	for _, x := range all {
+		ends = append(ends, x.Start, x.End)
 	}
-	return fmt.Errorf("%s: %w", path, err)
+	slices.SortFunc(ends, t.order.Compare)
+	ends = slices.CompactFunc(ends, bytes.Equal)
+	slices.SortStableFunc(all, func(a, b table.Tombstone) int { return t.order.Compare(a.Start, b.Start) })
+	var open []table.Tombstone // those that reach beyond the start of the piece
+	for i := 1; i < len(ends); i++ {
+		start, end := ends[i-1], ends[i]
+		open = slices.DeleteFunc(open, func(x table.Tombstone) bool { return t.order.Compare(x.End, start) <= 0 })
+		for ; len(all) > 0 && t.order.Compare(all[0].Start, start) <= 0; all = all[1:] {
+			if t.order.Compare(all[0].End, start) > 0 {
+				open = append(open, all[0])
+			}
+		}
+		slices.SortStableFunc(open, func(a, b table.Tombstone) int { return cmp.Compare(b.Seq, a.Seq) })
+		for _, x := range open {
+			list = append(list, table.Tombstone{Start: start, End: end, Seq: x.Seq})
+		}
+	}
+	return list
 }

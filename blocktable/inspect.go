@@ -1,0 +1,50 @@
+package blocktable
+
+import (
+	"github.com/flatrock-db/flatrock/blockcache"
+	"github.com/flatrock-db/flatrock/internal/block"
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// EachDataBlock calls f with the data blocks of the file in order: the user key of
+// the separator in the index, borrowed for the call, and the handle. For tools; an
+// error of f ends the walk and is returned.
+func (r *Reader) EachDataBlock(f func(separator []byte, h block.Handle) error) (err error) {
+	if r.Faultable() {
+		old := mmapfs.Guard()
+		defer mmapfs.Unguard(old, &err)
+	}
+	var c indexCursor
+	c.init(r, fetchOptions{verify: true})
+	defer c.close()
+	for ok := c.first(); ok; ok = c.next() {
+		if err := f(c.userKey(), c.handle()); err != nil {
+			return err
+		}
+	}
+	return c.err
+}
+
+// EachInBlock calls f with the entries of the data block at h in order, borrowed for
+// the call. For tools; an error of f ends the walk and is returned.
+func (r *Reader) EachInBlock(h block.Handle, f func(userKey []byte, trailer uint64, value []byte) error) (err error) {
+	if r.Faultable() {
+		old := mmapfs.Guard()
+		defer mmapfs.Unguard(old, &err)
+	}
+	ref, err := r.fetch(h, fetchOptions{kind: blockcache.Data, verify: true})
+	if err != nil {
+		return err
+	}
+	defer r.release(&ref)
+	d := &dataIter{order: r.opts.Order, gseq: r.gseq, file: r.name}
+	if !d.init(ref.data, h.Offset) {
+		return d.err
+	}
+	for ok := d.first(); ok; ok = d.forward() {
+		if err := f(d.userKey(), d.trailer, d.val); err != nil {
+			return err
+		}
+	}
+	return d.err
+}
