@@ -81,6 +81,83 @@ func TestLDBOnAFreshDatabase(t *testing.T) {
 	ldb(`{"cf":"default","k":"61","seq":0,"type":1,"v":"31"}`+"\n", "", "idump", "--json")
 }
 
+// TestOptionsOfFilesAreWhatTheCommandLineSays: for a new database and for one that has options.
+func TestOptionsOfFilesAreWhatTheCommandLineSays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	properties := func() map[string]any {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("files %v, %v", files, err)
+		}
+		return decodeObject(t, mustExec(t, "sst_dump", "--json", "--command=none", "--show_properties", files[0]))["properties"].(map[string]any)
+	}
+	mustExec(t, "ldb", "--db="+dir, "put", "k", "v", "--create_if_missing", "--compression_type=zstd", "--bloom_bits=10", "--block_size=1024")
+	mustExec(t, "ldb", "--db="+dir, "compact")
+	if p := properties(); p["compression_name"] != "ZSTD" || p["filter_policy_name"] != "bloomfilter" {
+		t.Errorf("made with zstd and a bloom filter: %v", p)
+	}
+	if text := readText(t, latestOptions(t, dir)); !strings.Contains(text, "block_size=1024\n") {
+		t.Errorf("block_size is not stored:\n%s", text)
+	}
+	mustExec(t, "ldb", "--db="+dir, "compact", "--compression_type=no")
+	if p := properties(); p["compression_name"] != "NoCompression" || p["filter_policy_name"] != "bloomfilter" {
+		t.Errorf("compacted without compression: %v", p)
+	}
+	mustExec(t, "ldb", "--db="+dir, "compact", "--try_load_options=false")
+	if p := properties(); p["filter_policy_name"] != "" {
+		t.Errorf("compacted with default options: %v", p)
+	}
+	check(t, "k : v\n", "", 0, "ldb", "--db="+dir, "scan", "--try_load_options=false")
+	check(t, "", "Failed: Unknown compression algorithm: foo", 1, "ldb", "--db="+dir, "scan", "--compression_type=foo")
+	check(t, "", "Failed: block_size must be > 0.", 1, "ldb", "--db="+dir, "scan", "--block_size=0")
+	check(t, "", "Failed: bloom_bits has an invalid value", 1, "ldb", "--db="+dir, "scan", "--bloom_bits=x")
+	check(t, "", "--block_size: expected a value", 2, "ldb", "--db="+dir, "scan", "--block_size")
+}
+
+// latestOptions is the newest OPTIONS file.
+func latestOptions(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "OPTIONS-*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no OPTIONS file", err)
+	}
+	return files[len(files)-1]
+}
+
+// TestQueryPropertiesAndExternalFiles: the rest of ldb's commands.
+func TestQueryPropertiesAndExternalFiles(t *testing.T) {
+	dir := t.TempDir()
+	db := "--db=" + filepath.Join(dir, "db")
+	mustExec(t, "ldb", db, "put", "a", "1", "--create_if_missing")
+	r := exec(t, "help\nput k v\nget k\ndelete k\nput k\nget k\nget a\n", "ldb", db, "query")
+	want := "get <key>\nput <key> <value>\ndelete <key>\nSuccessfully put k v\nk ==> v\nSuccessfully deleted k\nUnknown command put k\nNot found k\n"
+	if r.out != want || r.status != 1 || r.err != "Failed: \n" {
+		t.Errorf("query: %+v", r)
+	}
+	if r := exec(t, "put 0x6B 0x00\nget 0x6B", "ldb", db, "--hex", "query"); r.out != "Successfully put 0x6B 0x00\n0x6B ==> 0x00\n" || r.status != 0 {
+		t.Errorf("query --hex: %+v", r)
+	}
+	mustExec(t, "ldb", db, "compact")
+	check(t, "rocksdb.num-snapshots: 0\n", "", 0, "ldb", db, "get_property", "rocksdb.num-snapshots")
+	check(t, "rocksdb.num-files-at-level0: 0\n", "", 0, "ldb", db, "get_property", "rocksdb.num-files-at-level0")
+	check(t, `{"cf":"default","property":"rocksdb.num-immutable-mem-table","value":0}`+"\n", "", 0, "ldb", db, "get_property", "rocksdb.num-immutable-mem-table", "--json")
+	check(t, "", "Failed: failed to get property: rocksdb.none\n", 1, "ldb", db, "get_property", "rocksdb.none")
+	check(t, "", "Failed: failed to get property: rocksdb.num-files-at-level99\n", 1, "ldb", db, "get_property", "rocksdb.num-files-at-level99")
+
+	sst := filepath.Join(dir, "x.sst")
+	if r := exec(t, "a ==> 1\nbad\nb ==> 2 ==> 3\n", "ldb", db, "write_extern_sst", sst); r.status != 0 || r.out != "Warning: 1 bad lines ignored.\nexternal SST file written to "+sst+"\n" {
+		t.Errorf("write_extern_sst: %+v", r)
+	}
+	check(t, `{"k":"61","seq":0,"type":1,"v":"31"}`+"\n"+`{"k":"62","seq":0,"type":1,"v":"32203d3d3e2033"}`+"\n", "", 0, "sst_dump", "--json", sst)
+	for input, message := range map[string]string{"b ==> 1\na ==> 1\n": "Keys must be added in strict ascending order.", "": "Cannot create sst file with no entries"} {
+		r := exec(t, input, "ldb", db, "write_extern_sst", sst)
+		if _, err := os.Stat(sst); r.status != 1 || !strings.Contains(r.err, message) || !os.IsNotExist(err) {
+			t.Errorf("write_extern_sst of %q: %+v, and the file: %v", input, r, err)
+		}
+	}
+}
+
 // TestInternalDumpIsTheGoldenListing: files and logs together give every version.
 func TestInternalDumpIsTheGoldenListing(t *testing.T) {
 	base := filepath.Join(goldenDir, "db", "d07_snapshots")

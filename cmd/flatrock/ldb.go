@@ -34,19 +34,19 @@ type ldbCommand struct {
 
 // commonOptions are taken by every command.
 var commonOptions = []string{"db", "column_family", "hex", "key_hex", "value_hex", "json", "try_load_options",
-	"ignore_unknown_options", "disable_consistency_checks", "wal_recovery_mode", "wal_dir"}
+	"ignore_unknown_options", "disable_consistency_checks", "wal_recovery_mode", "wal_dir",
+	"bloom_bits", "fix_prefix_len", "compression_type", "compression_max_dict_bytes", "block_size", "auto_compaction", "write_buffer_size", "file_size"}
 
 // refusedOptions are RocksDB's options that every command knows and none serves.
 var refusedOptions = []string{"env_uri", "fs_uri", "secondary_path", "ttl", "timestamp", "start_time", "end_time", "read_timestamp",
-	"bloom_bits", "fix_prefix_len", "compression_type", "compression_max_dict_bytes", "block_size", "auto_compaction",
-	"db_write_buffer_size", "write_buffer_size", "file_size", "enable_blob_files", "min_blob_size", "blob_file_size",
+	"db_write_buffer_size", "stats", "bucket", "enable_blob_files", "min_blob_size", "blob_file_size",
 	"blob_compression_type", "enable_blob_garbage_collection", "blob_garbage_collection_age_cutoff",
 	"blob_garbage_collection_force_threshold", "blob_compaction_readahead_size", "decode_blob_index", "dump_uncompressed_blobs"}
 
 // notBuiltCommands belong to features that Flatrock does not have yet.
-var notBuiltCommands = []string{"put_entity", "get_entity", "query", "dump_live_files", "file_checksum_dump", "get_property",
-	"approxsize", "reduce_levels", "change_compaction_style", "checkpoint", "backup", "restore", "repair",
-	"unsafe_remove_sst_file", "update_manifest", "write_extern_sst", "ingest_extern_sst"}
+var notBuiltCommands = []string{"put_entity", "get_entity", "dump_live_files",
+	"reduce_levels", "change_compaction_style", "checkpoint", "backup", "restore", "repair",
+	"unsafe_remove_sst_file", "update_manifest", "ingest_extern_sst"}
 
 // failedf is a command's failure in RocksDB's words.
 func failedf(format string, args ...any) error {
@@ -107,12 +107,8 @@ func (l *ldb) open(readOnly bool) (*flatrock.DB, error) {
 		return nil, err
 	}
 	o.WALRecoveryMode = recoveryModes[mode]
-	stored, err := l.boolean("try_load_options", true)
-	if err != nil {
+	if err := l.override(&o); err != nil {
 		return nil, err
-	}
-	if !stored {
-		return nil, notBuilt("ldb --try_load_options=false")
 	}
 	db, err := flatrock.Open(l.dir, &o)
 	switch {

@@ -261,18 +261,34 @@ func (l *ldb) dumpFile(path string) error {
 }
 
 func (l *ldb) manifestDump() error {
-	path := l.text("path")
-	if path == "" {
-		if l.dir == "" {
-			return usagef("--db=DIR or --path=FILE must be given for manifest_dump")
-		}
-		number, err := manifest.ReadCurrent(mmapfs.OS, l.dir)
-		if err != nil {
-			return failedf("%w", err)
-		}
-		path = l.dir + "/" + manifest.ManifestBase(number)
+	path, err := l.manifestPath("manifest_dump")
+	if err != nil {
+		return err
 	}
 	return l.dumpManifest(path, l.flag("verbose"))
+}
+
+// manifestPath is what --path says, or the MANIFEST of the database.
+func (l *ldb) manifestPath(command string) (string, error) {
+	if path := l.text("path"); path != "" {
+		return path, nil
+	}
+	if l.dir == "" {
+		return "", usagef("--db=DIR or --path=FILE must be given for %s", command)
+	}
+	number, err := manifest.ReadCurrent(mmapfs.OS, l.dir)
+	if err != nil {
+		return "", failedf("%w", err)
+	}
+	return l.dir + "/" + manifest.ManifestBase(number), nil
+}
+
+// stateOf is state for the MANIFEST at path.
+func (l *ldb) stateOf(path string, o manifest.RecoverOptions) (*manifest.State, error) {
+	other := *l
+	other.dir = filepath.Dir(path)
+	o.Manifest = filepath.Base(path)
+	return other.state(o)
 }
 
 // dumpLevels is with how many levels ldb reads a MANIFEST, however many there are.
@@ -283,10 +299,7 @@ func (l *ldb) dumpManifest(path string, verbose bool) error {
 	if verbose && !l.json {
 		fmt.Fprintf(l.out, "Processing Manifest file %s\n", path)
 	}
-	dir := *l
-	dir.dir = filepath.Dir(path)
-	s, err := dir.state(manifest.RecoverOptions{
-		Manifest:  filepath.Base(path),
+	s, err := l.stateOf(path, manifest.RecoverOptions{
 		NumLevels: func(string) int { return dumpLevels },
 		OnEdit: func(e *manifest.VersionEdit, offset int64) error {
 			if verbose && !l.json {

@@ -157,18 +157,22 @@ func (l *ldb) load() error {
 	})
 }
 
-func (l *ldb) loadLine(cf *flatrock.ColumnFamily, wo *flatrock.WriteOptions, line []byte) (ok bool, err error) {
+// parseLine cuts a line that dump printed.
+func (l *ldb) parseLine(line []byte) (key, value []byte, ok bool, err error) {
 	k, v, ok := bytes.Cut(line, []byte(delimiter))
 	if !ok {
-		return false, nil
+		return nil, nil, false, nil
 	}
-	key, err := l.keyOf(string(k))
-	if err != nil {
-		return false, err
+	if key, err = l.keyOf(string(k)); err == nil {
+		value, err = l.valueOf(string(v))
 	}
-	value, err := l.valueOf(string(v))
-	if err != nil {
-		return false, err
+	return key, value, true, err
+}
+
+func (l *ldb) loadLine(cf *flatrock.ColumnFamily, wo *flatrock.WriteOptions, line []byte) (ok bool, err error) {
+	key, value, ok, err := l.parseLine(line)
+	if !ok || err != nil {
+		return ok, err
 	}
 	if err := cf.Put(wo, key, value); err != nil {
 		return false, failedf("%w", err)
