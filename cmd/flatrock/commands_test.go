@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -142,6 +143,11 @@ func TestQueryPropertiesAndExternalFiles(t *testing.T) {
 	check(t, "rocksdb.num-snapshots: 0\n", "", 0, "ldb", db, "get_property", "rocksdb.num-snapshots")
 	check(t, "rocksdb.num-files-at-level0: 0\n", "", 0, "ldb", db, "get_property", "rocksdb.num-files-at-level0")
 	check(t, `{"cf":"default","property":"rocksdb.num-immutable-mem-table","value":0}`+"\n", "", 0, "ldb", db, "get_property", "rocksdb.num-immutable-mem-table", "--json")
+	check(t, "0\n", "", 0, "ldb", db, "approxsize", "--from=z", "--to=a")
+	check(t, "", "Failed: from must be specified for approxsize command\n", 1, "ldb", db, "approxsize", "--to=a")
+	if r := mustExec(t, "ldb", db, "approxsize", "--from=a", "--to=z", "--json"); decodeObject(t, r)["bytes"].(json.Number) == "0" {
+		t.Errorf("approxsize of everything: %s", r)
+	}
 	check(t, "", "Failed: failed to get property: rocksdb.none\n", 1, "ldb", db, "get_property", "rocksdb.none")
 	check(t, "", "Failed: failed to get property: rocksdb.num-files-at-level99\n", 1, "ldb", db, "get_property", "rocksdb.num-files-at-level99")
 

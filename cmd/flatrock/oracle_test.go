@@ -110,7 +110,7 @@ func TestLDBReadsLikeRocksDB(t *testing.T) {
 		"idump --input_key_hex --from=0x6B303035 --max_keys=3",
 		"get --hex 0x6B3030302F30", "get k000/0", "get nothing", "get", "scan --max_keys=x", "list_file_range_deletes", "list_file_range_deletes --max_keys=2",
 		"approxsize --from=a --to=z", "approxsize --from=k005 --to=k010", "approxsize --from=k010 --to=z", "approxsize --from=a --to=k0201", "approxsize --from=a",
-		"approxsize --to=a", "approxsize --from=k010 --to=k005",
+		"approxsize --to=a",
 	}
 	perDatabase := []string{
 		"list_column_families", "list_live_files_metadata", "list_live_files_metadata --sort_by_filename", "checkconsistency",
@@ -130,6 +130,9 @@ func TestLDBReadsLikeRocksDB(t *testing.T) {
 				got := exec(t, "", append([]string{"ldb"}, args...)...)
 				if want.status != 0 && strings.Contains(want.err, "not implemented for PlainTable") {
 					return // ours has total order in plain tables, too
+				}
+				if want.status < 0 {
+					return // RocksDB died of an assertion: a range that ends before it begins, a short key
 				}
 				want.out = unavailable.ReplaceAllString(want.out, "$1")
 				if name == "d13_corrupt_mid_wal" && strings.Contains(strings.Join(args, " "), ".log") {
