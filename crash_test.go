@@ -23,7 +23,7 @@ import (
 )
 
 // The crash tests write numbered batches. Batch i sets the key "count" of two
-// families to i and changes other keys by a rule that depends on i alone, so that
+// families, one of plain and one of block-based tables, to i and changes other keys by a rule that depends on i alone, so that
 // after a crash the state says which prefix of the writes it is, and every key can
 // be checked against that prefix.
 
@@ -36,11 +36,16 @@ func crashOptions(fsys mmapfs.FS, mode WALWriteMode) *Options {
 		Table:           PlainTableOptions{},
 		WriteBufferSize: 64 << 10,
 	}
-	other := plain
-	other.MemTable.Kind = SkipList
-	other.WriteBufferSize = 256 << 10 // flushed less often: logs serve one family and not the other
+	other := ColumnFamilyOptions{
+		Table: BlockBasedTableOptions{
+			BlockSize: 512, IndexType: TwoLevelIndexSearch, PartitionFilters: true, MetadataBlockSize: 256,
+			FilterPolicy: BloomFilter(10), CacheIndexAndFilterBlocks: true,
+		},
+		WriteBufferSize: 256 << 10, // flushed less often: logs serve one family and not the other
+	}
 	return &Options{
-		FS: fsys, CreateIfMissing: true, CreateMissingColumnFamilies: true, WALWriteMode: mode,
+		BlockCacheSize: 1 << 20,
+		FS:             fsys, CreateIfMissing: true, CreateMissingColumnFamilies: true, WALWriteMode: mode,
 		ColumnFamily:   &plain,
 		ColumnFamilies: []ColumnFamilyDescriptor{{"other", &other}},
 	}

@@ -80,6 +80,9 @@ func faultWorkload(fsys mmapfs.FS, mode WALWriteMode) (acked, started uint64, er
 			return acked, started, err
 		}
 		err = func() error {
+			if got, err := recoveredPrefix(db); err != nil || got != acked { // reads what was flushed
+				return errors.Join(err, fmt.Errorf("the state is that of batch %d of %d", got, acked))
+			}
 			var b Batch
 			other := db.ColumnFamily("other")
 			for range 8 {
@@ -206,12 +209,26 @@ func TestTruncatedTable(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a mapped file cannot be cut there")
 	}
+	t.Run("plain", func(t *testing.T) {
+		testTruncatedTable(t, &Options{ColumnFamily: &ColumnFamilyOptions{
+			PrefixExtractor: FixedPrefix(4),
+			Table:           PlainTableOptions{Memory: MemoryNone},
+			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 16},
+		}})
+	})
+	t.Run("block", func(t *testing.T) {
+		testTruncatedTable(t, &Options{AllowMmapReads: true, ColumnFamily: &ColumnFamilyOptions{Compression: NoCompression}})
+	})
+	t.Run("block, compressed", func(t *testing.T) {
+		testTruncatedTable(t, &Options{AllowMmapReads: true, ColumnFamily: &ColumnFamilyOptions{
+			Table: BlockBasedTableOptions{BlockSize: 1000, FilterPolicy: BloomFilter(10), IndexType: TwoLevelIndexSearch, PartitionFilters: true, MetadataBlockSize: 100},
+		}})
+	})
+}
+
+func testTruncatedTable(t *testing.T, o *Options) {
 	dir := t.TempDir()
-	o := &Options{CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
-		PrefixExtractor: FixedPrefix(4),
-		Table:           PlainTableOptions{Memory: MemoryNone},
-		MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 16},
-	}}
+	o.CreateIfMissing = true
 	db, err := Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -267,5 +284,9 @@ func TestTruncatedTable(t *testing.T) {
 	it.Close()
 	if err := db.Put(nil, keys[0], value); err != nil {
 		t.Errorf("Put after the fault: %v", err)
+	}
+	// A compaction may find the end of the file where it reads.
+	if err := db.CompactRange(context.Background(), nil, nil, nil); err == nil || !strings.Contains(err.Error(), base) {
+		t.Errorf("CompactRange: %v, want an error that names %s", err, base)
 	}
 }

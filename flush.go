@@ -9,6 +9,7 @@ import (
 
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
 // Flush writes what the family's memtables hold to level 0 and waits until it is
@@ -193,6 +194,13 @@ func (db *DB) writeLevel0(cf *ColumnFamily, mems []*memState) ([]*manifest.FileM
 	return result.Files, nil
 }
 
+// guarded calls f, and turns a fault of a mapped file into an error.
+func guarded(f func() error) (err error) {
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &err)
+	return f()
+}
+
 // runJob fills in what every job of the family has in common, runs it, and
 // removes what it wrote if it failed.
 func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job, level int) (*compaction.Result, error) {
@@ -213,6 +221,7 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 		}
 		return out, err
 	}
+	job.Guard = guarded
 	result, err := compaction.Run(ctx, job)
 	if err != nil {
 		for _, n := range result.Created {

@@ -11,6 +11,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/compress"
 	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
 // blockRef is an uncompressed block in memory. If hold is set the bytes are
@@ -85,8 +86,7 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 	}
 	n := int(h.Size) + block.TrailerLen
 	if r.mapped != nil && !o.pread {
-		o.fill = o.fill && r.compressed
-		return r.unpack(h, r.mapped[h.Offset:][:n:n], o, true)
+		return r.loadMapped(h, n, o)
 	}
 	if o.ahead != nil {
 		raw, err := o.ahead.read(r, h.Offset, n)
@@ -134,6 +134,16 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 		return blockRef{}, err
 	}
 	return r.unpack(h, buf, o, false)
+}
+
+// loadMapped is load through the mapping. It has a guard of its own: MultiGet loads
+// on several goroutines, and most faults come while the checksum is verified, where they
+// leave nothing held.
+func (r *Reader) loadMapped(h block.Handle, n int, o fetchOptions) (_ blockRef, err error) {
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &err)
+	o.fill = o.fill && r.compressed
+	return r.unpack(h, r.mapped[h.Offset:][:n:n], o, true)
 }
 
 var scratchPool = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}

@@ -33,7 +33,7 @@ func (r *Reader) VerifyChecksums() error {
 		}
 	}
 	var c indexCursor
-	c.init(r, fetchOptions{verify: true})
+	c.init(r, fetchOptions{verify: true, pread: true})
 	defer c.close()
 	part := -1
 	for ok := c.first(); ok; ok = c.next() {

@@ -59,6 +59,10 @@ type Job struct {
 	EpochNumber        uint64
 	OldestAncestorTime uint64 // unix seconds
 	FileCreationTime   uint64 // unix seconds
+
+	// Guard, if not nil, calls f, which reads the sources, and turns faults of mapped
+	// files into errors. What was begun is cleaned up after it.
+	Guard func(f func() error) error
 }
 
 // Beyond answers what lies in sorted runs older than the inputs of a job and not
@@ -114,7 +118,11 @@ const cancelInterval = 1024
 // of the outputs, of the merge operator, or the context's.
 func Run(ctx context.Context, job *Job) (*Result, error) {
 	r := &run{job: job, res: &Result{}, ctx: ctx}
-	err := r.run()
+	guard := job.Guard
+	if guard == nil {
+		guard = func(f func() error) error { return f() }
+	}
+	err := guard(r.run)
 	if err != nil {
 		r.out.abandon()
 	}
