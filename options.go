@@ -286,7 +286,8 @@ const (
 type PlainTableMemory int8
 
 const (
-	// MemoryPopulate maps files and reads them in ahead of use. The default.
+	// MemoryPopulate maps files and reads them in ahead of use; on tmpfs (Linux 6.1 and later) they move to
+	// huge pages meanwhile. The default.
 	MemoryPopulate PlainTableMemory = iota
 	// MemoryNone maps files and lets page faults read them.
 	MemoryNone

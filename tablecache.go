@@ -135,9 +135,11 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, memo
 				Extractor:     cf.opts.PrefixExtractor,
 				BloomLocality: cf.opts.BloomLocality,
 				Memory:        memory,
-				Placement:     placed.tables,
-				Verify:        verify,
-				FileSize:      int64(meta.Size),
+				// Not for level 0, which is soon compacted: it takes time in the flush.
+				HugePages: level > 0,
+				Placement: placed.tables,
+				Verify:    verify,
+				FileSize:  int64(meta.Size),
 			})
 			return err
 		})

@@ -124,6 +124,10 @@ type MapOptions struct {
 	// Placement is applied to MemoryResident's copy. The page cache's pages land on the node of the thread
 	// that reads them, whatever a mapping asks for: for the other policies it is ignored.
 	Placement Placement
+	// HugePages asks the kernel to move the file's pages to huge pages once MemoryPopulate or MemoryLock has read
+	// them: tmpfs from Linux 6.1 on; elsewhere nothing happens. It takes about a copy of the file in time, and no memory more.
+	// A read then misses the TLB as seldom as in a resident copy.
+	HugePages bool
 }
 
 // PlacementMode is a NUMA policy of memory.

@@ -83,7 +83,7 @@ func TestReadBeyondATruncationIsAnErrorWithFileAndOffset(t *testing.T) {
 		t.Errorf("copy of everything: %v", err)
 	}
 	// So does the prefault of a later mapping, whether the kernel does it or touching.
-	if err := m.populate(); !errors.Is(err, ErrFault) {
+	if err := m.populate(MapOptions{}); !errors.Is(err, ErrFault) {
 		t.Errorf("populate: %v", err)
 	}
 	if err := touchPages(m.Bytes()); !errors.Is(err, ErrFault) {

@@ -5,6 +5,7 @@ package mmapfs
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 
@@ -64,4 +65,28 @@ func residentBytes(b []byte) (int64, error) {
 		}
 	}
 	return min(pages*int64(pageSize), int64(len(b))), nil
+}
+
+// canCollapse: mapOver and collapse do something here.
+const canCollapse = true
+
+// mapOver puts a shared read-only mapping of the file's first bytes in the place of b, a part of a region of ours that
+// begins on a page. It stays valid until the region is released, which unmaps it.
+func mapOver(f *os.File, b []byte) error {
+	_, err := unix.MmapPtr(int(f.Fd()), 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
+	return err
+}
+
+// collapse asks for huge pages under a mapping that is aligned for them, a few at a time, since the kernel holds
+// locks meanwhile. It is advice: the first refusal ends it.
+func collapse(b []byte) {
+	const step = 8 * hugePageSize
+	b = b[:len(b)&^(hugePageSize-1)]
+	for len(b) > 0 {
+		n := min(step, len(b))
+		if err := unix.Madvise(b[:n], unix.MADV_COLLAPSE); err != nil && err != unix.EAGAIN && err != unix.EBUSY && err != unix.EINTR {
+			return
+		}
+		b = b[n:]
+	}
 }

@@ -22,7 +22,8 @@ type Mapping struct {
 	data   []byte
 	file   string
 	mapped mmap.MMap // of the file, or nil
-	region region    // the anonymous copy of MemoryResident, or zero
+	region region    // the anonymous copy of MemoryResident, or what holds the aligned mapping, or zero
+	backed bool      // data is the file's: by mapped, or by region
 	locked bool
 	closed atomic.Bool
 }
@@ -32,7 +33,7 @@ type Mapping struct {
 func (m *Mapping) Bytes() []byte { return m.data }
 
 // Anonymous reports whether the bytes are a copy in memory, which cannot fault.
-func (m *Mapping) Anonymous() bool { return m.mapped == nil }
+func (m *Mapping) Anonymous() bool { return !m.backed }
 
 // Resident returns how many of the bytes are in memory now. The kernel tells the truth to those who may write the
 // file, and says "all" to others. It matches ErrNotSupported where the system cannot tell.
@@ -53,19 +54,24 @@ func (m *Mapping) Close() error {
 		return nil
 	}
 	n := int64(len(m.data))
+	data := m.data
 	m.data = nil
-	if m.region.raw != nil {
-		usage.add(0, 0, -n)
-		m.region.release()
-	}
-	if m.mapped == nil {
+	if !m.backed {
+		if m.region.raw != nil {
+			usage.add(0, 0, -n)
+			m.region.release()
+		}
 		return nil
 	}
-	mappings.remove(m.mapped)
+	mappings.remove(data)
 	if m.locked {
 		usage.add(-n, -n, 0)
 	} else {
 		usage.add(-n, 0, 0)
+	}
+	if m.mapped == nil {
+		m.region.release()
+		return nil
 	}
 	if err := m.mapped.Unmap(); err != nil {
 		return fmt.Errorf("unmap %s: %w", m.file, err)
@@ -92,16 +98,37 @@ func mapFile(f *os.File, name string, size int64, o MapOptions) (*Mapping, error
 		}
 		return m, nil
 	}
-	if m.mapped, err = mmap.MapRegion(f, int(size), mmap.RDONLY, 0, 0); err != nil {
+	if err := m.mapShared(f, int(size), o); err != nil {
 		return nil, &fs.PathError{Op: "mmap", Path: name, Err: err}
 	}
-	m.data = m.mapped
-	mappings.add(m.mapped, name, 0)
+	m.backed = true
+	mappings.add(m.data, name, 0)
 	usage.add(size, 0, 0)
-	if err := m.prefault(o.Memory); err != nil {
+	if err := m.prefault(o); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// mapShared maps the file: anywhere, or where huge pages can serve it.
+func (m *Mapping) mapShared(f *os.File, size int, o MapOptions) (err error) {
+	if o.wantsHuge(size) {
+		if m.region, err = reserveRegion(size, true, Placement{}); err != nil {
+			return err
+		}
+		m.data = m.region.data[:size:size]
+		if err = mapOver(f, m.data); err != nil {
+			m.region.release()
+		}
+		return err
+	}
+	m.mapped, err = mmap.MapRegion(f, size, mmap.RDONLY, 0, 0)
+	m.data = m.mapped
+	return err
+}
+
+func (o *MapOptions) wantsHuge(size int) bool {
+	return canCollapse && o.HugePages && size >= hugePageSize && (o.Memory == MemoryPopulate || o.Memory == MemoryLock)
 }
 
 func checkMapSize(name string, size, found int64) error {
@@ -114,33 +141,36 @@ func checkMapSize(name string, size, found int64) error {
 	return nil
 }
 
-func (m *Mapping) prefault(policy Memory) error {
-	switch policy {
+func (m *Mapping) prefault(o MapOptions) error {
+	switch o.Memory {
 	case MemoryNone:
 	case MemoryWillNeed:
 		adviseWillNeed(m.data) // advice: a refusal changes nothing that a reader could see
 	case MemoryPopulate:
-		return m.populate()
+		return m.populate(o)
 	case MemoryLock:
 		// Populate first: its errors say more than mlock's.
-		if err := m.populate(); err != nil {
+		if err := m.populate(o); err != nil {
 			return err
 		}
-		if err := m.mapped.Lock(); err != nil {
+		if err := lockMemory(m.data); err != nil {
 			return lockMemoryError(m.file, int64(len(m.data)), err)
 		}
 		m.locked = true
 		usage.add(0, int64(len(m.data)), 0)
 	default:
-		return fmt.Errorf("mmapfs: map %s: unknown memory policy %d", m.file, policy)
+		return fmt.Errorf("mmapfs: map %s: unknown memory policy %d", m.file, o.Memory)
 	}
 	return nil
 }
 
-func (m *Mapping) populate() error {
+func (m *Mapping) populate(o MapOptions) error {
 	err := populateRead(m.data)
 	switch {
 	case err == nil:
+		if o.wantsHuge(len(m.data)) {
+			collapse(m.data)
+		}
 		return nil
 	case errors.Is(err, ErrNotSupported):
 		return touchPages(m.data)
@@ -150,6 +180,9 @@ func (m *Mapping) populate() error {
 	}
 	return &fs.PathError{Op: "populate", Path: m.file, Err: err}
 }
+
+// lockMemory is mlock.
+func lockMemory(b []byte) error { m := mmap.MMap(b); return m.Lock() }
 
 // touched keeps the compiler from dropping the reads of touchPages.
 var touched atomic.Uint32

@@ -183,6 +183,8 @@ type ReaderOptions struct {
 	Memory    mmapfs.Memory
 	Placement Placement
 	Index     IndexMemory
+	// HugePages asks for huge pages under the mapping; see mmapfs.MapOptions. Load always asks.
+	HugePages bool
 	Verify    VerifyMode
 	// FileSize is the size in bytes that the MANIFEST records; 0 to ask the file.
 	FileSize int64

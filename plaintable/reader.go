@@ -74,7 +74,7 @@ func (r *Reader) open() error {
 	if size > MaxFileSize {
 		return fmt.Errorf("%w: File size %d exceeds PlainTableReader max file size %d (%s)", ErrNotSupported, size, MaxFileSize, r.f.Name())
 	}
-	m, err := r.f.Map(size, mmapfs.MapOptions{Memory: r.o.Memory, Placement: r.o.Placement.rows(r.o.Memory)})
+	m, err := r.f.Map(size, mmapfs.MapOptions{Memory: r.o.Memory, Placement: r.o.Placement.rows(r.o.Memory), HugePages: r.o.HugePages})
 	if err != nil {
 		return err
 	}
@@ -403,7 +403,7 @@ func (r *Reader) copyIndex(v *view, p mmapfs.Placement) (err error) {
 // elsewhere. One Load at a time.
 func (r *Reader) Load(memory mmapfs.Memory, p Placement) error {
 	old := r.view.Load()
-	m, err := r.f.Map(int64(len(old.whole)), mmapfs.MapOptions{Memory: memory, Placement: p.rows(memory)})
+	m, err := r.f.Map(int64(len(old.whole)), mmapfs.MapOptions{Memory: memory, Placement: p.rows(memory), HugePages: true})
 	if err != nil {
 		return err
 	}
