@@ -164,6 +164,47 @@ func TestQueryPropertiesAndExternalFiles(t *testing.T) {
 	}
 }
 
+// TestDumpsOfWholeFiles: dump --path and dump_live_files show every entry of both formats.
+func TestDumpsOfWholeFiles(t *testing.T) {
+	dir := filepath.Join(goldenDir, "db", "d01_multi_cf", "db")
+	all := mustExec(t, "ldb", "dump_live_files", "--hex", "--db="+dir)
+	for _, f := range parseListing(t, "families", mustExec(t, "ldb", "list_column_families", "--json", "--db="+dir)) {
+		if !strings.Contains(all, "Column family name: "+f.CF+"\n") {
+			t.Errorf("dump_live_files lacks family %s", f.CF)
+		}
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatal("no tables", err)
+	}
+	for _, path := range tables {
+		one := mustExec(t, "ldb", "dump", "--hex", "--path="+path)
+		if !strings.HasPrefix(one, "Process "+path+"\nSst file format: ") || !strings.Contains(all, one) {
+			t.Errorf("dump_live_files does not contain what dump --path=%s prints", path)
+		}
+		entries := strings.Count(one, " => ")
+		if listed := strings.Count(mustExec(t, "ldb", "dump", "--json", "--path="+path), "\n"); entries != listed || listed == 0 {
+			t.Errorf("%s: %d entries in text, %d in JSON", path, entries, listed)
+		}
+	}
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	for _, path := range logs {
+		if one := mustExec(t, "ldb", "dump", "--path="+path); !strings.Contains(all, path+"\n"+one) && strings.Count(one, "\n") > 1 {
+			t.Errorf("dump_live_files lacks the log %s", path)
+		}
+		// Each batch of this database has one operation.
+		text := strings.Count(mustExec(t, "ldb", "dump_wal", "--walfile="+path), "\n")
+		if lines := strings.Count(mustExec(t, "ldb", "dump_wal", "--json", "--walfile="+path), "\n"); text != lines {
+			t.Errorf("%s: %d operations in text, %d in JSON", path, text, lines)
+		}
+	}
+	check(t, "", "Failed: Invalid file: commands_test.go", 1, "ldb", "dump", "--path=commands_test.go")
+	check(t, "", "dump_live_files has no JSON", 2, "ldb", "dump_live_files", "--json", "--db="+dir)
+	if r := exec(t, "", "ldb", "dump", "--path=999999.sst"); r.status != 1 || !strings.Contains(r.err, "999999.sst") {
+		t.Errorf("a missing table: %+v", r)
+	}
+}
+
 // TestInternalDumpIsTheGoldenListing: files and logs together give every version.
 func TestInternalDumpIsTheGoldenListing(t *testing.T) {
 	base := filepath.Join(goldenDir, "db", "d07_snapshots")

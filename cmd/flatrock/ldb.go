@@ -44,7 +44,7 @@ var refusedOptions = []string{"env_uri", "fs_uri", "secondary_path", "ttl", "tim
 	"blob_garbage_collection_force_threshold", "blob_compaction_readahead_size", "decode_blob_index", "dump_uncompressed_blobs"}
 
 // notBuiltCommands belong to features that Flatrock does not have yet.
-var notBuiltCommands = []string{"put_entity", "get_entity", "dump_live_files",
+var notBuiltCommands = []string{"put_entity", "get_entity",
 	"reduce_levels", "change_compaction_style", "checkpoint", "backup", "restore", "repair",
 	"unsafe_remove_sst_file", "update_manifest", "ingest_extern_sst"}
 

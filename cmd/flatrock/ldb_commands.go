@@ -30,6 +30,7 @@ func ldbCommands() []ldbCommand {
 		{name: "drop_column_family", usage: "<name>", about: "remove a column family and its data", run: (*ldb).dropColumnFamily},
 		{name: "list_live_files_metadata", usage: "[--sort_by_filename]", about: "print table files with level and family",
 			options: []string{"sort_by_filename"}, run: (*ldb).listLiveFiles},
+		{name: "dump_live_files", about: "print all of the database: MANIFEST, table files, logs", run: (*ldb).dumpLiveFiles},
 		{name: "list_file_range_deletes", usage: "[--max_keys=N]", about: "print the range deletes in table files",
 			options: []string{"max_keys"}, run: (*ldb).listRangeDeletes},
 		{name: "get_property", usage: "<name>", about: "print a property: " + propertyNames(), run: (*ldb).getProperty},

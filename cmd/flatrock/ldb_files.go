@@ -250,8 +250,7 @@ func (l *ldb) dumpFile(path string) error {
 	kind, _, ok := manifest.ParseName(filepath.Base(path))
 	switch {
 	case ok && kind == manifest.KindTable:
-		d := sstDump{app: l.app, command: "scan", json: l.json, hex: l.keyHex, properties: !l.json, files: 1} // files: no line about the range
-		return d.path(path)
+		return l.dumpTable(path, tableOptions{})
 	case ok && kind == manifest.KindLog:
 		return l.dumpLog(path, true, true)
 	case ok && kind == manifest.KindManifest:

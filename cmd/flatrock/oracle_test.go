@@ -156,6 +156,14 @@ func TestLDBReadsLikeRocksDB(t *testing.T) {
 					compare(append(strings.Fields(c), "--db="+dir, "--column_family="+f))
 				}
 			}
+			if tables, err := filepath.Glob(filepath.Join(dir, "*.sst")); err != nil {
+				t.Fatal(err)
+			} else if len(tables) > 0 && !strings.Contains(name, "plain") && name != "d01_multi_cf" && name != "d24_checkpoint" {
+				compare([]string{"dump", "--path=" + tables[0]})
+				if name != "d15_reverse" && name != "d18_wide_columns" && name != "d10_recycled_wal" && name != "d13_corrupt_mid_wal" {
+					compare([]string{"dump_live_files", "--db=" + dir})
+				}
+			}
 			logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 			if err != nil {
 				t.Fatal(err)

@@ -23,10 +23,10 @@ func familyID(p *table.Properties) uint64 {
 	return p.ColumnFamilyID
 }
 
-// propertiesText is RocksDB's TableProperties::ToString("\n  ", ": ").
-func propertiesText(p *table.Properties) string {
+// propertiesText is RocksDB's TableProperties::ToString(between, is).
+func propertiesText(p *table.Properties, between, is string) string {
 	var b strings.Builder
-	line := func(name string, value any) { fmt.Fprintf(&b, "%s: %v\n  ", name, value) }
+	line := func(name string, value any) { fmt.Fprint(&b, name, is, value, between) }
 	average := func(sum, n uint64) string {
 		if n == 0 {
 			return "0.000000"

@@ -227,7 +227,7 @@ func (d *sstDump) treat(t *tableFile) (err error) {
 	case d.properties && d.json:
 		return d.jsonValue(map[string]any{"file": t.path, "format": t.format(), "properties": propertiesJSON(p)})
 	case d.properties:
-		fmt.Fprintf(d.out, "Table Properties:\n------------------------------\n  %s", propertiesText(p))
+		fmt.Fprintf(d.out, "Table Properties:\n------------------------------\n  %s", propertiesText(p, "\n  ", ": "))
 		fmt.Fprintf(d.out, "Raw user collected properties\n------------------------------\n")
 		for _, q := range collected(p) {
 			fmt.Fprintf(d.out, "  # %s: 0x%s\n", q.Name, upperHex(q.Value))

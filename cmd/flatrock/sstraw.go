@@ -50,7 +50,7 @@ const rule = "--------------------------------------\n"
 func (w *rawWriter) all() error {
 	w.footer()
 	w.metaIndex()
-	fmt.Fprintf(w, "Table Properties:\n%s  %s\n", rule, propertiesText(w.t.Properties()))
+	fmt.Fprintf(w, "Table Properties:\n%s  %s\n", rule, propertiesText(w.t.Properties(), "\n  ", ": "))
 	if err := w.index(); err != nil {
 		return err
 	}
