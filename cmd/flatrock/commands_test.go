@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -202,6 +204,42 @@ func TestDumpsOfWholeFiles(t *testing.T) {
 	check(t, "", "dump_live_files has no JSON", 2, "ldb", "dump_live_files", "--json", "--db="+dir)
 	if r := exec(t, "", "ldb", "dump", "--path=999999.sst"); r.status != 1 || !strings.Contains(r.err, "999999.sst") {
 		t.Errorf("a missing table: %+v", r)
+	}
+}
+
+// TestReadingCommandsSpeakJSON: every line is an object with the fields that doc/tools.md names.
+func TestReadingCommandsSpeakJSON(t *testing.T) {
+	dir := filepath.Join(goldenDir, "db", "d05_deleterange", "db")
+	log, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(log) == 0 {
+		t.Fatal("no log", err)
+	}
+	for _, c := range []struct {
+		command string
+		fields  string
+		lines   int // at least
+	}{
+		{"scan", "cf k v", 100}, {"dump", "cf k v", 100}, {"dump_all", "cf k v", 200}, {"idump", "cf k seq type v", 100},
+		{"list_column_families", "cf comparator id", 2}, {"list_live_files_metadata", "cf file largest largest_seq level size smallest smallest_seq", 4},
+		{"list_file_range_deletes", "end file seq start", 6}, {"list_file_range_deletes --max_keys=2", "end file seq start", 2},
+		{"file_checksum_dump", "checksum function number", 4}, {"approxsize --from=a --to=z", "bytes cf", 1},
+		{"get_property rocksdb.num-snapshots", "cf property value", 1}, {"dump_wal --walfile=" + log[0], "cf k offset op seq v", 30},
+	} {
+		out := mustExec(t, append(append([]string{"ldb"}, strings.Fields(c.command)...), "--json", "--db="+dir)...)
+		n := 0
+		for line := range strings.Lines(out) {
+			n++
+			if got := strings.Join(slices.Sorted(maps.Keys(decodeObject(t, line))), " "); got != c.fields {
+				t.Fatalf("%s: fields %s, want %s", c.command, got, c.fields)
+			}
+		}
+		if n < c.lines {
+			t.Errorf("%s: %d lines, want %d or more", c.command, n, c.lines)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(mustExec(t, "ldb", "manifest_dump", "--json", "--db="+dir)), "\n")
+	if len(lines) != 3 || len(decodeObject(t, lines[0])["files"].([]any)) != 2 || decodeObject(t, lines[2])["last_sequence"].(json.Number) != "532" {
+		t.Errorf("manifest_dump: %q", lines)
 	}
 }
 
