@@ -65,7 +65,11 @@ type Damage struct {
 	InRecord bool
 	// Recycled says that the file has recyclable fragments before this place.
 	Recycled bool
-	Where    keys.CorruptionError
+	// Unwritten says of a ChecksumMismatch that the fragment is the last of the file and
+	// lacks a sector, which reads as zeros: the size reached the disk, and that sector
+	// did not. A bit that changed later does not look like that.
+	Unwritten bool
+	Where     keys.CorruptionError
 }
 
 func (d *Damage) Error() string { return d.Where.Error() }
@@ -81,7 +85,7 @@ func (d *Damage) Tail() bool {
 	case TruncatedHeader, TruncatedBody, TruncatedRecord, OldRecord:
 		return true
 	case ChecksumMismatch, BadLength:
-		return d.Recycled
+		return d.Recycled || d.Unwritten
 	}
 	return false
 }
@@ -331,7 +335,10 @@ func (r *Reader) fragment() (t Type, data []byte, at int64, err error) {
 			// The length may be what is damaged, so nothing behind it can be
 			// trusted before the next block.
 			r.block = r.block[:0]
-			return 0, nil, at, r.drop(at, ChecksumMismatch, "expected %#08x, found %#08x", want, got)
+			d := r.Damagef(at, ChecksumMismatch, "expected %#08x, found %#08x", want, got)
+			r.inRecord = false
+			d.Unwritten = r.last && allZero(b[header+length:]) && lacksSector(b[:header+length], at)
+			return 0, nil, at, d
 		}
 		r.block = b[header+length:]
 		return t.plain(), b[header : header+length], at, nil
@@ -383,6 +390,24 @@ func (r *Reader) zeros(at int64) error {
 		return r.drop(at, TruncatedRecord, "expected a middle or last fragment, found zeros to the end of the file")
 	}
 	return r.drop(at, BadInsideRecord, "expected a middle or last fragment, found zeros")
+}
+
+const (
+	sectorSize = 512 // what a disk writes wholly or not at all
+	// fewestZeros is how much of a fragment must lie in a sector that is taken for
+	// unwritten: fewer zeros may be the fragment's own.
+	fewestZeros = 8
+)
+
+// lacksSector reports whether the fragment, which begins at offset at of the file,
+// has nothing but zeros in one of the sectors that it reaches into.
+func lacksSector(fragment []byte, at int64) bool {
+	for i := int(sectorSize - at%sectorSize); len(fragment)-i >= fewestZeros; i += sectorSize {
+		if allZero(fragment[i:min(i+sectorSize, len(fragment))]) {
+			return true
+		}
+	}
+	return false
 }
 
 func allZero(b []byte) bool {

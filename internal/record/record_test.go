@@ -246,6 +246,46 @@ func TestTailIsWhatACrashLeaves(t *testing.T) {
 	}
 }
 
+// TestUnwrittenSectorIsATail: the last record of a log may lack a sector when its
+// size reached the disk and the sector did not. That is a tail; a changed bit is not,
+// nor is a record with others behind it.
+func TestUnwrittenSectorIsATail(t *testing.T) {
+	const sector = 512
+	data := bytes.Repeat([]byte("0123456789abcdef"), 100)
+	for _, test := range []struct {
+		first, second int // data bytes of the two records
+		lost          int // sector of the file that reads as zeros; -1 for a changed bit
+		more          string
+		want          bool
+	}{
+		{450, 100, 1, "", true},                        // the end of the record
+		{450, 100, 1, string(make([]byte, 300)), true}, // zeros behind it
+		{450, 100, 1, string(fragment(1, 0, "x")), false},
+		{450, 100, -1, "", false},
+		{450, 1200, 1, "", true}, // its middle
+		{450, 1200, 2, "", true},
+		{450, sector - 450 - 14 + 8, 1, "", true}, // eight bytes of it
+		{450, sector - 450 - 14 + 7, 1, "", false},
+	} {
+		first, second := fragment(1, 0, string(data[:test.first])), fragment(1, 0, string(data[:test.second]))
+		file := append(join(first, second), test.more...)
+		if test.lost >= 0 {
+			clear(file[test.lost*sector : min((test.lost+1)*sector, len(first)+len(second))])
+		} else {
+			file[len(first)+50] ^= 4
+		}
+		r := record.NewReader(bytes.NewReader(file), "test.log", 0, record.ReaderOptions{})
+		if b, err := r.Next(); err != nil || !bytes.Equal(b, data[:test.first]) {
+			t.Fatalf("%+v: the first record: %v", test, err)
+		}
+		_, err := r.Next()
+		var d *record.Damage
+		if !errors.As(err, &d) || d.Condition != record.ChecksumMismatch || d.Tail() != test.want {
+			t.Errorf("%+v: %v, tail %v", test, err, d != nil && d.Tail())
+		}
+	}
+}
+
 func TestZerosBeforeARecordAreCounted(t *testing.T) {
 	full := fragment(1, 0, "full")
 	r := record.NewReader(bytes.NewReader(join(toBlock(full), make([]byte, record.BlockSize), full, full)), "x", 0, record.ReaderOptions{})
