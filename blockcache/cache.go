@@ -163,15 +163,37 @@ func (c *Cache) shard(h uint64) *shard { return c.shards[h>>40&c.mask] }
 // Lookup finds a block and holds it: b is pinned until Release. h is zero if the
 // block is not in the cache. No lock, no allocation.
 func (c *Cache) Lookup(k Key, t BlockType) (h Handle, b []byte) {
+	h, b, _ = c.LookupNoted(k, t)
+	return h, b
+}
+
+// LookupNoted is Lookup, and says whether the block has been annotated.
+func (c *Cache) LookupNoted(k Key, t BlockType) (h Handle, b []byte, noted bool) {
 	hash := k.hash()
 	s := c.shard(hash)
-	i, b := s.lookup(k, hash)
+	i, m, b := s.lookup(k, hash)
 	if i < 0 {
 		s.stats.stripe().misses[t].Add(1)
-		return 0, nil
+		return 0, nil, false
 	}
 	s.stats.stripe().hits[t].Add(1)
-	return s.handle(i), b
+	return s.handle(i), b, m&notedBit != 0
+}
+
+// Annotate claims the right to write, once, into a part of a held block that nobody
+// reads before LookupNoted says noted. It reports whether the caller has got it, and
+// then has to call Annotated.
+func (c *Cache) Annotate(h Handle) bool {
+	s, i := c.locate(h)
+	meta := &s.slot(i).meta
+	return meta.Load()&claimedBit == 0 && meta.Or(claimedBit)&claimedBit == 0
+}
+
+// Annotated shows what the caller wrote, after Annotate, to all who find the block
+// from now on.
+func (c *Cache) Annotated(h Handle) {
+	s, i := c.locate(h)
+	s.slot(i).meta.Or(notedBit)
 }
 
 // Touch starts loading the slot of k into the processor's cache, so that the

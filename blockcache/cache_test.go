@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -401,5 +402,67 @@ func BenchmarkInsertEvict(b *testing.B) {
 		h, _ := c.Reserve(Key{1, i}, 4300, Data, Low)
 		h, _ = c.Publish(h, 4300)
 		c.Release(h)
+	}
+}
+
+// TestOneAnnotatesAndOthersSeeAllOfIt has readers race for blocks that others evict.
+func TestOneAnnotatesAndOthersSeeAllOfIt(t *testing.T) {
+	c := newCache(t, Options{Capacity: 1 << 20, Shards: 1})
+	const n, note = 3000, 64
+	var wrote, read atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 5))
+			for range 20000 {
+				k := Key{1, rng.Uint64N(500)}
+				h, b, noted := c.LookupNoted(k, Data)
+				switch {
+				case h == 0:
+					if h, b = c.Reserve(k, n+note, Data, Low); h == 0 {
+						t.Error("no room")
+						return
+					}
+					fill(b[:n], k)
+					clear(b[n:])
+					h, _ = c.Publish(h, n+note)
+				case noted:
+					read.Add(1)
+					check(t, b[n:], Key{2, k.Offset})
+				case c.Annotate(h):
+					wrote.Add(1)
+					if c.Annotate(h) {
+						t.Error("a block can be annotated twice")
+					}
+					fill(b[n:], Key{2, k.Offset})
+					c.Annotated(h)
+				}
+				c.Release(h)
+			}
+		})
+	}
+	wg.Wait()
+	if st := c.Stats(); wrote.Load() > int64(st.Inserts) || wrote.Load() < 1000 || read.Load() < 1000 || st.Evictions == 0 {
+		t.Errorf("%d annotations written, %d read; %+v", wrote.Load(), read.Load(), st)
+	}
+}
+
+// TestBlocksOfSimilarSizesShareMemory replaces blocks of one size by slightly smaller
+// ones, and mixes sizes that differ as those of 4 KiB blocks do.
+func TestBlocksOfSimilarSizesShareMemory(t *testing.T) {
+	const capacity = 16 << 20
+	c := newCache(t, Options{Capacity: capacity, Shards: 1})
+	rng := rand.New(rand.NewPCG(1, 2))
+	const span = 6000
+	size := func(id uint64) int { return 3900 + int(Key{9, id}.hash()%260) }
+	for range 8 * span {
+		k := Key{1, rng.Uint64N(span)}
+		if !find(t, c, k) {
+			insert(t, c, k, size(k.Offset), Low)
+		}
+	}
+	st := c.Stats()
+	if used := st.Blocks * 4030; used < capacity*95/100 {
+		t.Errorf("%d blocks take %d of %d bytes", st.Blocks, used, capacity)
 	}
 }

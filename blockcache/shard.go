@@ -18,6 +18,8 @@ const (
 	typeShift  = 28
 	typeMask   = uint64(7) << typeShift
 	largeBit   = uint64(1) << 31
+	claimedBit = uint64(1) << 32 // see Annotate
+	notedBit   = uint64(1) << 33
 	passedUnit = uint64(1) << 40
 
 	stateEmpty   = uint64(0)
@@ -97,12 +99,12 @@ func (s *shard) next(i int) int {
 	return i
 }
 
-// lookup finds and holds a block; i is -1 if it is not there.
-func (s *shard) lookup(k Key, hash uint64) (i int, b []byte) {
+// lookup finds and holds a block; i is -1 if it is not there. m is its meta.
+func (s *shard) lookup(k Key, hash uint64) (i int, m uint64, b []byte) {
 	i = s.home(hash)
 	for range s.slots.n {
 		sl := s.slot(i)
-		m := sl.meta.Load()
+		m = sl.meta.Load()
 		if m&stateMask == stateVisible && sl.offset.Load() == k.Offset && sl.file.Load() == k.File {
 			m = sl.meta.Add(oneRef)
 			// Held from here on: if the slot is visible now it cannot be emptied, and
@@ -111,16 +113,16 @@ func (s *shard) lookup(k Key, hash uint64) (i int, b []byte) {
 				if m&clockMask != clockMask {
 					sl.meta.Or(clockMask)
 				}
-				return i, s.bytes(m, sl.loc.Load())
+				return i, m, s.bytes(m, sl.loc.Load())
 			}
 			m = sl.meta.Add(^uint64(oneRef - 1))
 		}
 		if m < passedUnit {
-			return -1, nil
+			return -1, 0, nil
 		}
 		i = s.next(i)
 	}
-	return -1, nil
+	return -1, 0, nil
 }
 
 // bytes is where a held slot's block lies.
@@ -176,7 +178,7 @@ func (s *shard) publish(i, n int) (int, []byte) {
 	defer s.mu.Unlock()
 	sl := s.slot(i)
 	k := Key{sl.file.Load(), sl.offset.Load()}
-	if j, b := s.lookup(k, k.hash()); j >= 0 {
+	if j, _, b := s.lookup(k, k.hash()); j >= 0 {
 		s.empty(i, k)
 		sl.meta.Add(^uint64(oneRef - 1))
 		return j, b
@@ -224,7 +226,7 @@ func (s *shard) empty(i int, k Key) {
 	} else {
 		s.freeBlock(loc >> sizeBits << 3)
 	}
-	sl.meta.And(^(clockMask | stateMask | typeMask | largeBit))
+	sl.meta.And(^(clockMask | stateMask | typeMask | largeBit | claimedBit | notedBit))
 	s.used--
 	for j := s.home(k.hash()); j != i; j = s.next(j) {
 		s.slot(j).meta.Add(^(passedUnit - 1))

@@ -20,6 +20,8 @@ type pointer = unsafe.Pointer
 //	        26–27  state
 //	        28–30  block type
 //	           31  large: loc holds an index into shard.large
+//	           32  somebody annotates or has annotated it
+//	           33  annotated
 //	        40–63  displaced: how many blocks were placed beyond this slot
 //	               because it was taken
 //	loc      0–27  size in bytes

@@ -14,17 +14,35 @@ type blockHeader struct {
 
 const headerSize = 8
 
-// classSizes are the block sizes of pages, headers included: sixteen steps to
-// the double, so that a block wastes three per cent on average. The last is a
-// quarter of a large page.
-var classSizes = func() (sizes []int) {
-	for base := 256; base < 64<<10; base *= 2 {
-		for i := range 16 {
-			sizes = append(sizes, (base+base*i/16+7)&^7)
+// classSizes are the block sizes of pages of pageSize bytes, headers included. Down
+// to 2 KiB they are the fractions of a page, which waste nothing at its end; they
+// begin with a quarter. Below there are 64 steps to the double, as far as
+// the alignment allows.
+func classSizes(pageSize int) (sizes []int) {
+	for base := 256; base < 2048; base *= 2 {
+		for size := base; size < 2*base; size += max(base/64, 8) {
+			sizes = append(sizes, size)
 		}
 	}
-	return append(sizes, 64<<10)
-}()
+	for n := pageSize / 2048; n >= 4; n-- {
+		sizes = append(sizes, pageSize/n&^7)
+	}
+	return sizes
+}
+
+// lenders is, for each class, the end of the classes of which it may take blocks:
+// those that are less than a sixteenth larger. A block of about the size that is
+// needed serves as well as one of just that size.
+func lenders(sizes []int) []int {
+	ends := make([]int, len(sizes))
+	for i, size := range sizes {
+		ends[i] = i + 1
+		for ends[i] < len(sizes) && sizes[ends[i]] <= size+size/16 {
+			ends[i]++
+		}
+	}
+	return ends
+}
 
 // page is what the store knows of a page.
 type page struct {
@@ -44,6 +62,8 @@ type page struct {
 //	S3 spare pages have no class; those in resident may still have memory.
 type store struct {
 	s          *shard
+	sizes      []int // by class
+	lenders    []int // by class
 	capacity   int64
 	usedBytes  int64
 	pagesOf    []page
@@ -62,9 +82,11 @@ type store struct {
 func (st *store) init(s *shard, capacity int64) {
 	st.s, st.capacity = s, capacity
 	st.pagesOf = make([]page, s.maxPages)
-	st.roomy = make([][]int32, len(classSizes))
+	st.sizes = classSizes(s.pageSize)
+	st.lenders = lenders(st.sizes)
+	st.roomy = make([][]int32, len(st.sizes))
 	st.largeSlot = make([]uint32, len(s.large))
-	st.classPages = make([]int32, len(classSizes))
+	st.classPages = make([]int32, len(st.sizes))
 }
 
 // reach is the largest capacity that the reserved address space can serve.
@@ -80,7 +102,7 @@ func (s *shard) alloc(n int) (off uint64, large, ok bool) {
 		i, ok := s.allocLarge(n)
 		return uint64(i), true, ok
 	}
-	class, _ := slices.BinarySearch(classSizes, n+headerSize)
+	class, _ := slices.BinarySearch(s.sizes, n+headerSize)
 	if off, ok := s.fromClass(class); ok {
 		return off, false, true
 	}
@@ -92,7 +114,7 @@ func (s *shard) alloc(n int) (off uint64, large, ok bool) {
 	}
 	// The sweep evicts what is cold, of any class, until that frees a block of this
 	// class or a page. A class with few pages has little to hope for from it.
-	if int(s.classPages[class])*8 >= s.opened-len(s.resident)-len(s.discarded) {
+	if s.pagesFor(class)*8 >= s.opened-len(s.resident)-len(s.discarded) {
 		evicted := 0
 		for looked := 0; looked < 4*s.slots.n && evicted < 64; looked++ {
 			if !s.cool() {
@@ -124,20 +146,29 @@ func (s *shard) alloc(n int) (off uint64, large, ok bool) {
 	return 0, false, false
 }
 
-// fromClass takes a block from a page of the class that has room.
+// fromClass takes a block from a page with room of the class or one that lends to it.
 func (s *shard) fromClass(class int) (off uint64, ok bool) {
-	list := s.roomy[class]
-	if len(list) == 0 {
-		return 0, false
+	for _, list := range s.roomy[class:s.lenders[class]] {
+		if len(list) > 0 {
+			return s.fromPage(int(list[len(list)-1]))
+		}
 	}
-	return s.fromPage(int(list[len(list)-1]))
+	return 0, false
 }
 
-func (s *shard) perPage(class int32) uint32 { return uint32(s.pageSize / classSizes[class]) }
+// pagesFor counts the pages of which a class may take blocks.
+func (s *shard) pagesFor(class int) (n int) {
+	for _, pages := range s.classPages[class:s.lenders[class]] {
+		n += int(pages)
+	}
+	return n
+}
+
+func (s *shard) perPage(class int32) uint32 { return uint32(s.pageSize / s.sizes[class]) }
 
 func (s *shard) fromPage(p int) (off uint64, ok bool) {
 	pg := &s.pagesOf[p]
-	size := uint64(classSizes[pg.class])
+	size := uint64(s.sizes[pg.class])
 	var block uint64
 	switch {
 	case pg.free != 0:
@@ -205,7 +236,7 @@ func (s *shard) freeBlock(off uint64) {
 	h := s.header(off - headerSize)
 	h.slot = 0
 	h.next = pg.free
-	pg.free = uint32((off-headerSize-s.pageStart(p))/uint64(classSizes[pg.class])) + 1
+	pg.free = uint32((off-headerSize-s.pageStart(p))/uint64(s.sizes[pg.class])) + 1
 	pg.live--
 	if pg.pos < 0 {
 		s.addRoomy(p)
@@ -281,13 +312,13 @@ func (s *shard) heat(p int) (heat int, ok bool) {
 		}
 		heat += 1 + int(m&clockMask>>clockShift)
 	})
-	return heat * classSizes[s.pagesOf[p].class] / (s.pageSize / heatUnit), ok
+	return heat * s.sizes[s.pagesOf[p].class] / (s.pageSize / heatUnit), ok
 }
 
 // eachBlock calls do with the slot of each block in use of a page; do may free it.
 func (s *shard) eachBlock(p int, do func(slot int)) {
 	pg := &s.pagesOf[p]
-	size := uint64(classSizes[pg.class])
+	size := uint64(s.sizes[pg.class])
 	for b := range pg.fresh {
 		if slot := s.header(s.pageStart(p) + uint64(b)*size).slot; slot != 0 {
 			do(int(slot) - 1)

@@ -4,91 +4,99 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 )
 
-// A data block in the cache has a hint behind it, which a point read searches
-// instead of the block. The entries of a block are a chain, each as long as its
-// header says, in which a search from a restart point waits for memory at every
-// link; the hint is two or three adjacent cache lines.
+// A data block in the cache has room behind it for a hint, which a point read
+// searches instead of the block. The entries of a block are a chain, each as long as
+// its header says, in which a search from a restart point waits for memory at every
+// link; the hint is two adjacent cache lines. Most blocks of a cache that is
+// small for its data are never found again, so a block gets its hint from the first
+// point read that finds it, and not from the one that loads it.
 //
-//	hint := common prefix of the user keys ‖ fixed64 head[n] ‖ fixed16 offset[n] ‖
+//	room := … ‖ hint
+//	hint := common prefix of the user keys ‖ fixed32 head[n] ‖ fixed16 offset[n] ‖
 //	        fixed16 length of the common prefix ‖ fixed16 n ‖ fixed32 block length
 //
-// A head is the eight bytes of a user key after the common prefix, as a number
+// A head is the four bytes of a user key after the common prefix, as a number
 // that sorts like them; an offset is where the entry begins. n is zero when there
-// is no hint but the block length. Only the cache has hints, never a file, so the
-// hint of a damaged block is at worst useless: what it finds is compared with the
-// entry itself.
+// is no hint but the block length, which is there from the beginning. Only the cache
+// has hints, never a file, so the hint of a damaged block is at worst useless: what
+// it finds is compared with the entry itself.
 const (
-	hintTail   = 8
-	hintEntry  = 10
-	maxHints   = 400
-	maxCommon  = 64
-	maxHinted  = 64 << 10 // blocks whose offsets fit 16 bits
-	hintMargin = 16
+	hintTail  = 8
+	headLen   = 4
+	hintEntry = headLen + 2
+	maxHints  = 400
+	maxCommon = 64
+	maxHinted = 64 << 10 // blocks whose offsets fit 16 bits
 )
 
-// hintRoom is how much more than the block to reserve in the cache.
-func (r *Reader) hintRoom(o fetchOptions) int {
-	switch {
-	case o.kind != blockcache.Data:
-		return 0
-	case o.ahead != nil || !r.opts.Order.Bytewise() || r.gseq != 0:
-		return hintTail
+// setHintRoom decides how much more than a data block to reserve in the cache. It is
+// the same for all blocks of a file, whoever reads them, so that the memory of one
+// serves for another.
+func (r *Reader) setHintRoom() {
+	r.hintRoom = hintTail
+	n := r.props.NumDataBlocks
+	if n == 0 || !r.opts.Order.Bytewise() || r.gseq != 0 {
+		return
 	}
-	return hintTail + hintMargin + (r.entriesPerBlock+r.entriesPerBlock/4)*hintEntry
+	entries := int(min(r.props.NumEntries/n, maxHints)) + 1
+	r.hintRoom += min(len(r.index.common)+8, maxCommon) + (entries+entries/8)*hintEntry
 }
 
-// appendHint writes the hint of the block buf[:n] behind it, as far as it fits
-// buf and build says so, and returns its length. There is room for hintTail.
-func appendHint(buf []byte, n int, build bool) int {
-	count, common := 0, 0
-	if build && n <= maxHinted {
-		count, common = fillHint(buf, n)
+// buildHint writes the hint of block b into the end of room, in which the block
+// length is already, and leaves it at that if it does not fit. d is scratch.
+func buildHint(b, room []byte, d *dataIter) {
+	if len(b) > maxHinted || len(room) <= hintTail {
+		return
 	}
-	at := n + common + count*hintEntry
-	binary.LittleEndian.PutUint16(buf[at:], uint16(common))
-	binary.LittleEndian.PutUint16(buf[at+2:], uint16(count))
-	binary.LittleEndian.PutUint32(buf[at+4:], uint32(n))
-	return at + hintTail - n
-}
-
-// fillHint writes everything but the tail.
-func fillHint(buf []byte, n int) (count, common int) {
-	room := len(buf) - n - hintTail
-	var d dataIter
-	var scratch [256]byte
-	d.key = scratch[:0]
-	if !d.init(buf[:n:n], 0) || d.values >= 0 || !d.last() {
-		return 0, 0
+	t := len(room) - hintTail
+	if !d.init(b, 0) || d.values >= 0 || !d.last() {
+		return
 	}
 	var lastKey [maxCommon]byte
 	last := lastKey[:copy(lastKey[:], d.userKey())]
 	if !d.first() {
-		return 0, 0
+		return
 	}
-	common = min(block.SharedLen(d.userKey(), last), room)
-	copy(buf[n:], d.userKey()[:common])
-	// Offsets go where they belong only once the number of entries is known.
+	var heads [maxHints]uint32
 	var offsets [maxHints]uint16
+	var prefix [maxCommon]byte
+	common := copy(prefix[:], d.userKey()[:min(block.SharedLen(d.userKey(), last), t)])
+	most := min((t-common)/hintEntry, maxHints)
+	count := 0
 	for ok := true; ok; ok = d.forward() {
 		k := d.userKey()
-		if count == maxHints || common+(count+1)*hintEntry > room || !bytes.HasPrefix(k, buf[n:n+common]) {
-			return 0, 0
+		if count == most || !bytes.HasPrefix(k, prefix[:common]) {
+			return
 		}
-		binary.LittleEndian.PutUint64(buf[n+common+8*count:], head(k[common:]))
-		offsets[count] = uint16(d.off)
+		heads[count], offsets[count] = head32(k[common:]), uint16(d.off)
 		count++
 	}
 	if d.err != nil {
-		return 0, 0
+		return
 	}
-	for i, off := range offsets[:count] {
-		binary.LittleEndian.PutUint16(buf[n+common+8*count+2*i:], off)
+	at := t - common - count*hintEntry
+	at += copy(room[at:], prefix[:common])
+	for _, h := range heads[:count] {
+		binary.LittleEndian.PutUint32(room[at:], h)
+		at += headLen
 	}
-	return count, common
+	for _, off := range offsets[:count] {
+		binary.LittleEndian.PutUint16(room[at:], off)
+		at += 2
+	}
+	binary.LittleEndian.PutUint16(room[t:], uint16(common))
+	binary.LittleEndian.PutUint16(room[t+2:], uint16(count))
+}
+
+// head32 is the first four bytes of k as a number that sorts like them.
+func head32(k []byte) uint32 {
+	if len(k) >= 4 {
+		return binary.BigEndian.Uint32(k)
+	}
+	return uint32(head(k) >> 32)
 }
 
 // hintVerdict is what a hint says about a key.
@@ -101,8 +109,8 @@ const (
 	hintNext // not here, and the next block has to be asked
 )
 
-// hintGet finds the first entry of userKey at or after trailer. whole is as in
-// dataIter.get.
+// hintGet finds the first entry of userKey at or after trailer. hint is the room
+// behind block b, or empty. whole is as in dataIter.get.
 func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte, found uint64, v hintVerdict) {
 	t := len(hint) - hintTail
 	if t <= 0 {
@@ -110,15 +118,16 @@ func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte,
 	}
 	common := int(binary.LittleEndian.Uint16(hint[t:]))
 	n := int(binary.LittleEndian.Uint16(hint[t+2:]))
-	if n == 0 || len(userKey) < common || !bytes.Equal(userKey[:common], hint[:common]) {
+	at := t - common - hintEntry*n
+	if n == 0 || len(userKey) < common || !bytes.Equal(userKey[:common], hint[at:at+common]) {
 		return nil, 0, hintUnknown
 	}
-	heads, offsets := hint[common:common+8*n], hint[common+8*n:t]
-	want := head(userKey[common:])
+	heads, offsets := hint[at+common:t-2*n], hint[t-2*n:t]
+	want := head32(userKey[common:])
 	lo, m := 0, n
 	for m > 0 {
 		half := m >> 1
-		if binary.LittleEndian.Uint64(heads[8*(lo+half):]) < want {
+		if binary.LittleEndian.Uint32(heads[headLen*(lo+half):]) < want {
 			lo += half + 1
 			m -= half + 1
 		} else {
@@ -132,10 +141,10 @@ func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte,
 	if lo == n {
 		return nil, 0, notHere
 	}
-	if binary.LittleEndian.Uint64(heads[8*lo:]) != want {
+	if binary.LittleEndian.Uint32(heads[headLen*lo:]) != want {
 		return nil, 0, hintAbsent
 	}
-	if lo+1 < n && binary.LittleEndian.Uint64(heads[8*(lo+1):]) == want {
+	if lo+1 < n && binary.LittleEndian.Uint32(heads[headLen*(lo+1):]) == want {
 		return nil, 0, hintUnknown // several versions, or keys that differ further on
 	}
 	off := int(binary.LittleEndian.Uint16(offsets[2*lo:]))
@@ -144,7 +153,7 @@ func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte,
 		next = int(binary.LittleEndian.Uint16(offsets[2*(lo+1):]))
 		notHere = hintAbsent
 	}
-	return hintEntryGet(b[off:next], userKey, trailer, common+8, notHere)
+	return hintEntryGet(b[off:next], userKey, trailer, common+headLen, notHere)
 }
 
 // hintEntryGet compares the entry at the start of b with the target, of which the

@@ -43,8 +43,8 @@ func TestHintsAnswerAsTheirBlocksDo(t *testing.T) {
 		}
 		raw := b.Finish()
 		buf := append(bytes.Clone(raw), make([]byte, hintTail+rng.IntN(600))...)
-		n := appendHint(buf, len(raw), true)
-		hint := buf[len(raw) : len(raw)+n]
+		hint := buf[len(raw):]
+		buildHint(buf[:len(raw):len(raw)], hint, new(dataIter))
 		if !bytes.Equal(buf[:len(raw)], raw) {
 			t.Fatal("the hint overwrites the block")
 		}
@@ -105,7 +105,7 @@ func FuzzHint(f *testing.F) {
 	f.Add(bytes.Clone(b.Finish()), []byte("key0006"))
 	f.Fuzz(func(t *testing.T, raw, key []byte) {
 		buf := append(bytes.Clone(raw), make([]byte, 400)...)
-		n := appendHint(buf, len(raw), true)
-		hintGet(buf[:len(raw)], buf[len(raw):len(raw)+n], key, 1<<60, true)
+		buildHint(buf[:len(raw):len(raw)], buf[len(raw):], new(dataIter))
+		hintGet(buf[:len(raw)], buf[len(raw):], key, 1<<60, true)
 	})
 }

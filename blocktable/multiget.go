@@ -113,9 +113,12 @@ func (r *Reader) fetchGroups(m *multiState, o fetchOptions) {
 		g := &m.groups[i]
 		if r.cache != nil {
 			h := m.wanted[g.from].h
-			if hold, b := r.cache.Lookup(blockcache.Key{File: r.cacheID, Offset: h.Offset}, o.kind); hold != 0 {
-				g.ref = r.cachedRef(hold, b, h, o.kind)
-				if len(b) > 4 { // the first loads of the search, started for all blocks
+			var ok bool
+			if g.ref, ok = r.find(h, o.kind); ok {
+				// The first loads of the search, started for all blocks.
+				if b := g.ref.hint; len(b) > 4 {
+					m.sink += uint64(b[len(b)-4])
+				} else if b := g.ref.data; len(b) > 4 {
 					m.sink += uint64(b[0]) + uint64(b[len(b)-4])
 				}
 				continue
@@ -166,6 +169,9 @@ func (r *Reader) loadGroups(groups []blockGroup, wanted []wantedBlock, o fetchOp
 // answer searches a group's block for its requests.
 func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOptions) {
 	bad := g.err
+	if g.ref.room != nil {
+		r.annotate(&g.ref, &m.data)
+	}
 	ready := false // m.data is on the block
 	for _, w := range m.wanted[g.from:g.to] {
 		q := &reqs[w.req]

@@ -70,9 +70,9 @@ type Reader struct {
 	dataDecoder *compress.Decoder // with the dictionary
 	gseq        uint64
 
-	entriesPerBlock int             // on average
-	mapping         *mmapfs.Mapping // with Mmap
-	mapped          []byte
+	hintRoom int             // behind each data block in the cache
+	mapping  *mmapfs.Mapping // with Mmap
+	mapped   []byte
 
 	indexFormat indexFormat
 	index       *flatIndex
@@ -151,6 +151,7 @@ func (r *Reader) open() (err error) {
 	if err := r.readIndex(tail); err != nil {
 		return err
 	}
+	r.setHintRoom()
 	if err := r.readFilter(tail); err != nil {
 		return err
 	}
@@ -201,9 +202,6 @@ func (r *Reader) readMeta(tail *readahead) error {
 	}
 	if v, ok := r.props.User[block.PropTimestampsKept]; ok && r.timestamp > 0 && len(v) == 1 && v[0] == 0 {
 		return fmt.Errorf("%s has no timestamps in its keys (persist_user_defined_timestamps=false), which is not supported", r.name)
-	}
-	if n := r.props.NumDataBlocks; n > 0 {
-		r.entriesPerBlock = int(min(r.props.NumEntries/n, maxHints)) + 1
 	}
 	r.compressed = r.props.CompressionName != "NoCompression" && r.props.CompressionName != ";;"
 	if err := r.setGlobalSeq(); err != nil {
@@ -360,6 +358,9 @@ func (r *Reader) get(g *getState, userKey []byte, target uint64, o fetchOptions,
 		ref, err := r.fetch(h, o)
 		if err != nil {
 			return nil, 0, false, err
+		}
+		if ref.room != nil {
+			r.annotate(&ref, d)
 		}
 		d.err = nil
 		value, trailer, verdict := hintGet(ref.data, ref.hint, userKey, target, r.indexFormat.userKeys)

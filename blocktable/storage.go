@@ -18,21 +18,48 @@ import (
 // pinned in the cache; otherwise they are the collector's or the Reader's own.
 type blockRef struct {
 	data []byte
-	hint []byte // see hint.go; data blocks in the cache only
+	hint []byte // see hint.go
+	room []byte // for the hint, if the block was found in the cache without one
 	hold blockcache.Handle
 }
 
-// cachedRef is the block at h as it lies in the cache. Where the file is not
-// compressed the handle has told its length, and no load has to wait for it.
-func (r *Reader) cachedRef(hold blockcache.Handle, b []byte, h block.Handle, kind blockcache.BlockType) blockRef {
-	if kind != blockcache.Data {
-		return blockRef{data: b, hold: hold}
+// find looks for the block at h in the cache.
+func (r *Reader) find(h block.Handle, kind blockcache.BlockType) (ref blockRef, ok bool) {
+	hold, b, noted := r.cache.LookupNoted(blockcache.Key{File: r.cacheID, Offset: h.Offset}, kind)
+	if hold == 0 {
+		return blockRef{}, false
 	}
-	n := int(h.Size)
+	ref = blockRef{data: b, hold: hold}
+	if kind == blockcache.Data {
+		n := r.cachedLen(b, h)
+		if ref.data = b[:n:n]; noted {
+			ref.hint = b[n:]
+		} else {
+			ref.room = b[n:]
+		}
+	}
+	return ref, true
+}
+
+// cachedLen is the length of the data block at h, of which b lies in the cache. Where
+// the file is not compressed the handle has told it, and no load has to wait for it.
+func (r *Reader) cachedLen(b []byte, h block.Handle) int {
 	if r.compressed {
-		n = int(binary.LittleEndian.Uint32(b[len(b)-4:]))
+		return int(binary.LittleEndian.Uint32(b[len(b)-4:]))
 	}
-	return blockRef{data: b[:n:n], hint: b[n:], hold: hold}
+	return int(h.Size)
+}
+
+// annotate gives a block that a point read has found its hint, unless somebody else
+// does. d is scratch.
+func (r *Reader) annotate(ref *blockRef, d *dataIter) {
+	if len(ref.room) > hintTail && r.cache.Annotate(ref.hold) {
+		buildHint(ref.data, ref.room, d)
+		d.err = nil // damage is for the search to find
+		r.cache.Annotated(ref.hold)
+		ref.hint = ref.room
+	}
+	ref.room = nil
 }
 
 // fetchOptions says how a block is to be read.
@@ -48,8 +75,8 @@ type fetchOptions struct {
 // releases it.
 func (r *Reader) fetch(h block.Handle, o fetchOptions) (blockRef, error) {
 	if r.cache != nil {
-		if hold, b := r.cache.Lookup(blockcache.Key{File: r.cacheID, Offset: h.Offset}, o.kind); hold != 0 {
-			return r.cachedRef(hold, b, h, o.kind), nil
+		if ref, ok := r.find(h, o.kind); ok {
+			return ref, nil
 		}
 	}
 	return r.load(h, o)
@@ -70,6 +97,14 @@ func (r *Reader) checkHandle(h block.Handle) error {
 		return keys.Corruptf(r.name, int64(min(h.Offset, 1<<62)), "expected a block before the footer at %d, found handle %v", r.footerStart, h)
 	}
 	return nil
+}
+
+// room is how much more than the block to reserve in the cache.
+func (r *Reader) room(kind blockcache.BlockType) int {
+	if kind == blockcache.Data {
+		return r.hintRoom
+	}
+	return 0
 }
 
 func (r *Reader) priority(kind blockcache.BlockType) blockcache.Priority {
@@ -100,7 +135,7 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 	if !r.compressed && o.fill && r.cache != nil {
 		// The common case of an uncompressed file: straight into the cache.
 		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
-		if hold, whole := r.cache.Reserve(key, max(n, int(h.Size)+r.hintRoom(o)), o.kind, r.priority(o.kind)); hold != 0 {
+		if hold, whole := r.cache.Reserve(key, max(n, int(h.Size)+r.room(o.kind)), o.kind, r.priority(o.kind)); hold != 0 {
 			buf := whole[:n]
 			err := r.readAt(buf, h.Offset)
 			if err == nil {
@@ -114,7 +149,7 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 				r.cache.Abort(hold)
 				return ref, err
 			}
-			return r.publish(hold, whole, int(h.Size), h, o), nil
+			return r.publish(hold, whole, int(h.Size), h, o.kind), nil
 		}
 	}
 	if !r.compressed {
@@ -207,12 +242,12 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 	// the cache, where the handle is taken for the length.
 	if o.fill && r.cache != nil && (r.compressed || size == int(h.Size)) {
 		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
-		if hold, buf := r.cache.Reserve(key, size+r.hintRoom(o), o.kind, r.priority(o.kind)); hold != 0 {
+		if hold, buf := r.cache.Reserve(key, size+r.room(o.kind), o.kind, r.priority(o.kind)); hold != 0 {
 			if err := dec.Decode(buf[:size], typ, body); err != nil {
 				r.cache.Abort(hold)
 				return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
 			}
-			return r.publish(hold, buf, size, h, o), nil
+			return r.publish(hold, buf, size, h, o.kind), nil
 		}
 	}
 	if typ == compress.None && stable {
@@ -226,14 +261,17 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 }
 
 // publish makes the block of n bytes at the start of buf, which Reserve returned,
-// visible, with its hint behind it.
-func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Handle, o fetchOptions) blockRef {
-	size := n
-	if o.kind == blockcache.Data {
-		size += appendHint(buf, n, o.ahead == nil && r.opts.Order.Bytewise() && r.gseq == 0)
+// visible.
+func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Handle, kind blockcache.BlockType) blockRef {
+	size := n + r.room(kind)
+	if kind == blockcache.Data {
+		binary.LittleEndian.PutUint64(buf[size-hintTail:], uint64(n)<<32)
 	}
 	hold, buf = r.cache.Publish(hold, size)
-	return r.cachedRef(hold, buf, h, o.kind)
+	if kind == blockcache.Data {
+		n = r.cachedLen(buf, h)
+	}
+	return blockRef{data: buf[:n:n], hold: hold}
 }
 
 // readahead reads ahead of an iterator, or holds the tail of a file while it is
