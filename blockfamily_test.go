@@ -375,3 +375,27 @@ func TestIteratorBoundsSaveReads(t *testing.T) {
 		})
 	}
 }
+
+// TestChargesToTheBlockCache: memtables and readers take from the cache's capacity
+// as long as they live.
+func TestChargesToTheBlockCache(t *testing.T) {
+	db := mustOpen(t, mmapfs.NewMem(), &Options{
+		CreateIfMissing: true, BlockCacheSize: 32 << 20, ChargeMemtables: true, ChargeTableReaders: true,
+		ColumnFamily: &ColumnFamilyOptions{WriteBufferSize: 4 << 20, DisableAutoCompactions: true, Table: BlockBasedTableOptions{FilterPolicy: BloomFilter(10)}},
+	})
+	if c := db.Metrics().BlockCache; c.Charged != 4<<20 {
+		t.Errorf("%d bytes charged for an empty database with one memtable of 4 MiB", c.Charged)
+	}
+	fillBlocks(t, db, 2000)
+	readers := db.Metrics().Families[DefaultColumnFamilyName].TableMemory
+	if c := db.Metrics().BlockCache; readers == 0 || c.Charged != 4<<20+readers {
+		t.Errorf("%d bytes charged for one memtable of 4 MiB and readers of %d", c.Charged, readers)
+	}
+	cache := db.cache
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s := cache.Stats(); s.Charged != 0 {
+		t.Errorf("%d bytes are still charged after Close", s.Charged)
+	}
+}

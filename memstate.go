@@ -3,6 +3,7 @@ package flatrock
 import (
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/rangedel"
 	"github.com/flatrock-db/flatrock/memtable"
@@ -23,6 +24,16 @@ type memState struct {
 	unlogged atomic.Bool
 	// refs counts the read states that hold the memtable. Guarded by db.mu.
 	refs int
+	// charged is what the block cache gives up for the memtable, in bytes.
+	charged int64
+}
+
+// free frees the memtable's memory. Nothing refers to it any more.
+func (m *memState) free(db *DB) {
+	m.mem.Free()
+	if m.charged > 0 {
+		db.cache.AddCharge(blockcache.Memtables, -m.charged)
+	}
 }
 
 // newMemState makes an empty memtable that can take at least room bytes.
@@ -56,7 +67,12 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 		return nil, err
 	}
 	cf.memID++
-	return &memState{mem: mem, tombs: rangedel.NewMutable(cf.order), id: cf.memID, logNumber: logNumber}, nil
+	s := &memState{mem: mem, tombs: rangedel.NewMutable(cf.order), id: cf.memID, logNumber: logNumber}
+	if o, ok := cf.opts.Table.(BlockBasedTableOptions); ok && cf.db.opts.ChargeMemtables && !o.NoBlockCache {
+		s.charged = cf.opts.WriteBufferSize
+		cf.db.cache.AddCharge(blockcache.Memtables, s.charged)
+	}
+	return s, nil
 }
 
 // memtableReserve is how much address space a memtable gets. It costs nothing until it

@@ -277,7 +277,7 @@ func (cf *ColumnFamily) start(v *manifest.Version, logNumber uint64) error {
 	cf.db.mu.Lock()
 	defer cf.db.mu.Unlock()
 	if cf.files, err = cf.newFileSet(v); err != nil {
-		m.mem.Free()
+		m.free(cf.db)
 		return err
 	}
 	cf.active = m

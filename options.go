@@ -132,6 +132,12 @@ type Options struct {
 	// BlockCacheSize is the capacity in bytes of the cache that block-based
 	// families share. Zero means 32 MiB. RocksDB: block_cache.
 	BlockCacheSize int64
+	// ChargeMemtables makes the block cache smaller by WriteBufferSize for each memtable of the
+	// block-based families, so that BlockCacheSize bounds both. RocksDB: a WriteBufferManager with a cache.
+	ChargeMemtables bool
+	// ChargeTableReaders makes it smaller by what open files hold outside of it: indexes and
+	// filters without CacheIndexAndFilterBlocks. RocksDB: cache_usage_options.
+	ChargeTableReaders bool
 	// AllowMmapReads reads the files of block-based families through mappings: blocks that are
 	// not compressed are used where they lie, in the page cache instead of the block cache, and values are copied
 	// out of them. (Plain tables are always mapped.) Compactions use read calls all the same. RocksDB:

@@ -141,7 +141,7 @@ func (db *DB) unrefLocked(s *readState) garbage {
 
 func (g *garbage) dispose(db *DB) {
 	for _, m := range g.memtables {
-		m.mem.Free()
+		m.free(db)
 	}
 	for _, t := range g.tables {
 		db.closeTable(t)

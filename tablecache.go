@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/blocktable"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
@@ -29,6 +30,7 @@ type tableHandle struct {
 	block *blocktable.Reader
 
 	cacheID uint64         // of a block-based table in the block cache
+	charged int64          // what the block cache gives up for the reader's own memory, in bytes
 	tombs   *rangedel.List // nil when the file has no range tombstones
 
 	// wants is the policy to load the file with in the background; MemoryNone if
@@ -72,7 +74,12 @@ func (h *tableHandle) reader() table.Reader {
 	return h.block
 }
 
-func (h *tableHandle) close() error { return h.reader().Close() }
+func (h *tableHandle) close() error {
+	if h.charged > 0 {
+		h.cf.db.cache.AddCharge(blockcache.TableReaders, -h.charged)
+	}
+	return h.reader().Close()
+}
 
 // openTable opens a file of the family. For families that are loaded in the background it
 // returns at once with a handle that reads through the bare mapping, and wants set.
@@ -153,6 +160,10 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, memo
 	}
 	if err != nil {
 		return nil, fmt.Errorf("column family %q: %w", cf.name, err)
+	}
+	if db.opts.ChargeTableReaders && h.cacheID != 0 {
+		h.charged = h.block.MemoryUsage()
+		db.cache.AddCharge(blockcache.TableReaders, h.charged)
 	}
 	if ts := h.reader().Tombstones(); len(ts) > 0 {
 		h.tombs = rangedel.New(cf.order, ts).Clip(meta.SmallestKey, meta.LargestKey, meta.LargestIsExclusive())
