@@ -182,11 +182,11 @@ func (r *SstFileReader) Get(ro *ReadOptions, key, dst []byte) (_ []byte, err err
 		old := mmapfs.Guard()
 		defer mmapfs.Unguard(old, &err)
 	}
-	look := &keys.Lookup{UserKey: key, Seq: sstSeq(ro)}
-	ro.apply(look)
-	r.opts.PrefixExtractor.Prepare(look)
+	look := keys.Lookup{UserKey: key, Seq: sstSeq(ro)}
+	ro.apply(&look)
+	r.opts.PrefixExtractor.Prepare(&look)
 	var pin table.Pin
-	value, trailer, ok, err := r.handle.get(look, &pin)
+	value, trailer, ok, err := r.handle.get(&look, &pin)
 	defer pin.Release()
 	switch kind := keys.KindOf(trailer); {
 	case err != nil:
