@@ -395,15 +395,31 @@ func (r *Reader) zeros(at int64) error {
 const (
 	sectorSize = 512 // what a disk writes wholly or not at all
 	// fewestZeros is how much of a fragment must lie in a sector that is taken for
-	// unwritten: fewer zeros may be the fragment's own.
-	fewestZeros = 8
+	// unwritten: fewer zeros may well be the fragment's own, and are proved.
+	fewestZeros = 3
 )
 
 // lacksSector reports whether the fragment, which begins at offset at of the file,
 // has nothing but zeros in one of the sectors that it reaches into.
 func lacksSector(fragment []byte, at int64) bool {
-	for i := int(sectorSize - at%sectorSize); len(fragment)-i >= fewestZeros; i += sectorSize {
-		if allZero(fragment[i:min(i+sectorSize, len(fragment))]) {
+	for i := int(sectorSize - at%sectorSize); i < len(fragment); i += sectorSize {
+		piece := fragment[i:min(i+sectorSize, len(fragment))]
+		if allZero(piece) && (len(piece) >= fewestZeros || completes(fragment, len(piece))) {
+			return true
+		}
+	}
+	return false
+}
+
+// completes reports whether the checksum of the fragment is right with other bytes
+// for its last n, of which there are few: all else in it is as it was written then.
+func completes(fragment []byte, n int) bool {
+	want := binary.LittleEndian.Uint32(fragment)
+	rest := max(6, len(fragment)-n) // the checksum is over all from the type on
+	sum := hash.CRC32C(fragment[6:rest])
+	for v := range 1 << (8 * (len(fragment) - rest)) {
+		last := [fewestZeros]byte{byte(v), byte(v >> 8)}
+		if hash.Mask(hash.ExtendCRC32C(sum, last[:len(fragment)-rest])) == want {
 			return true
 		}
 	}

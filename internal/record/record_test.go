@@ -264,15 +264,20 @@ func TestUnwrittenSectorIsATail(t *testing.T) {
 		{450, 100, -1, "", false},
 		{450, 1200, 1, "", true}, // its middle
 		{450, 1200, 2, "", true},
-		{450, sector - 450 - 14 + 8, 1, "", true}, // eight bytes of it
-		{450, sector - 450 - 14 + 7, 1, "", false},
+		{450, sector - 450 - 14 + 3, 1, "", true}, // its last bytes
+		{450, sector - 450 - 14 + 2, 1, "", true},
+		{450, sector - 450 - 14 + 1, 1, "", true},
+		{450, sector - 450 - 14 + 1, -1, "", false},
 	} {
 		first, second := fragment(1, 0, string(data[:test.first])), fragment(1, 0, string(data[:test.second]))
 		file := append(join(first, second), test.more...)
 		if test.lost >= 0 {
 			clear(file[test.lost*sector : min((test.lost+1)*sector, len(first)+len(second))])
 		} else {
-			file[len(first)+50] ^= 4
+			file[len(first)+20] ^= 4
+			if end := len(first) + len(second); end == sector+1 { // and a zero that is its own
+				clear(file[sector:end])
+			}
 		}
 		r := record.NewReader(bytes.NewReader(file), "test.log", 0, record.ReaderOptions{})
 		if b, err := r.Next(); err != nil || !bytes.Equal(b, data[:test.first]) {
