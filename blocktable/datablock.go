@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/coding"
 	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -141,6 +142,9 @@ func (d *dataIter) entryHeader(off int) (shared, nonshared, vlen uint32, at int,
 	b := d.b[off:d.end]
 	if len(b) >= 3 && b[0]|b[1]|b[2] < 0x80 {
 		return uint32(b[0]), uint32(b[1]), uint32(b[2]), off + 3, true
+	}
+	if len(b) >= 4 && b[0]|b[1]|b[3] < 0x80 { // values from 128 bytes on
+		return uint32(b[0]), uint32(b[1]), uint32(b[2]&0x7f) | uint32(b[3])<<7, off + 4, true
 	}
 	rest := b
 	if shared, rest, ok = coding.Uvarint32(rest); ok {
@@ -446,8 +450,58 @@ func (d *dataIter) get(userKey []byte, trailer uint64, whole bool) (found, more 
 			return d.order.Compare(d.userKey(), userKey) == 0, false
 		}
 	}
+	if d.values < 0 && d.gseq == 0 && d.order.Bytewise() {
+		if found, more, ok := d.getBytewise(userKey, trailer, whole); ok {
+			return found, more
+		}
+		d.err = nil // the search below finds out again
+	}
 	if !d.seekGE(userKey, trailer) {
 		return false, d.err == nil && !whole
 	}
 	return d.order.Compare(d.userKey(), userKey) == 0, false
+}
+
+// getBytewise is get for keys in byte order, and puts no key together: it follows how
+// many bytes of the target the current key, which is before it, begins with. An entry
+// that shares more than those with the key before it is before the target as well.
+// ok is false if the entries are damaged or not of a kind that it knows; the cursor
+// is then anywhere.
+func (d *dataIter) getBytewise(userKey []byte, trailer uint64, whole bool) (found, more, ok bool) {
+	i, ok := d.searchRestarts(userKey, trailer)
+	if !ok {
+		return false, false, false
+	}
+	at, ok := d.restart(i)
+	if !ok {
+		return false, false, false
+	}
+	same, last := 0, 0 // last is the length of the user key before
+	for at < d.end {
+		shared, nonshared, vlen, key, ok := d.entryHeader(at)
+		if !ok || nonshared < keys.TrailerLen || uint64(nonshared)+uint64(vlen) > uint64(d.end-key) ||
+			int(shared) > last { // or it shares bytes of the trailer
+			return false, false, false
+		}
+		last = int(shared+nonshared) - keys.TrailerLen
+		end := key + int(nonshared) - keys.TrailerLen
+		at = end + keys.TrailerLen + int(vlen)
+		if int(shared) > same {
+			continue
+		}
+		stored, want := d.b[key:end], userKey[shared:]
+		n := block.SharedLen(stored, want)
+		switch same = int(shared) + n; {
+		case n < len(stored) && n < len(want) && stored[n] < want[n] || n == len(stored) && n < len(want):
+			continue
+		case n < len(stored):
+			return false, false, true // beyond the target
+		}
+		if d.trailer = binary.LittleEndian.Uint64(d.b[end:]); d.trailer > trailer {
+			continue // the key, but newer
+		}
+		d.val = d.b[end+keys.TrailerLen : at : at]
+		return true, false, true
+	}
+	return false, !whole, true
 }

@@ -21,6 +21,7 @@ type flatIndex struct {
 	order  keys.Order
 	common []byte // the user key prefix of all separators, if the order is bytewise
 	heads  []byte // n × fixed64: eight bytes after common, big-endian value
+	tops   []byte // every topStep-th head: few enough to stay in the processor's cache
 	refs   []byte // n × (fixed64 offset, fixed32 size, fixed32 end of the separator)
 	seps   []byte // the separators, one after another
 	mem    ownBytes
@@ -80,12 +81,14 @@ func (fb *flatBuilder) add(x *indexIter) error {
 
 func (fb *flatBuilder) build(order keys.Order, bare bool) (*flatIndex, error) {
 	f := &flatIndex{n: len(fb.ends), bare: bare, order: order}
-	mem, err := allocOwn(24*f.n + len(fb.seps))
+	tops := (f.n + topStep - 1) / topStep
+	mem, err := allocOwn(24*f.n + len(fb.seps) + 8*tops)
 	if err != nil {
 		return nil, err
 	}
 	f.mem = mem
-	f.heads, f.refs, f.seps = mem.b[:8*f.n], mem.b[8*f.n:24*f.n], mem.b[24*f.n:]
+	f.heads, f.refs, f.seps = mem.b[:8*f.n], mem.b[8*f.n:24*f.n], mem.b[24*f.n+8*tops:]
+	f.tops = mem.b[24*f.n : 24*f.n+8*tops]
 	copy(f.seps, fb.seps)
 	for i, h := range fb.handles {
 		ref := f.refs[16*i:]
@@ -103,7 +106,11 @@ func (fb *flatBuilder) build(order keys.Order, bare bool) (*flatIndex, error) {
 				f.order = keys.NewOrder(wrappedBytewise{keys.Bytewise})
 				break
 			}
-			binary.LittleEndian.PutUint64(f.heads[8*i:], head(k[len(f.common):]))
+			h := head(k[len(f.common):])
+			binary.LittleEndian.PutUint64(f.heads[8*i:], h)
+			if i%topStep == 0 {
+				binary.LittleEndian.PutUint64(f.tops[8*(i/topStep):], h)
+			}
 		}
 	}
 	return f, nil
@@ -170,11 +177,12 @@ func (f *flatIndex) seek(userKey []byte, trailer uint64) int {
 	return lo
 }
 
-// headRange is the range of entries whose head is h; if it is empty, both ends
-// are the first entry with a larger one.
-func (f *flatIndex) headRange(h uint64) (lo, hi int) {
-	heads, n := f.heads, f.n
-	for n > 0 { // the first with a head of at least h
+// topStep is how many heads there are for each of tops: two cache lines.
+const topStep = 16
+
+// firstHead is the first of n heads, from lo on, that is at least h, or lo+n.
+func firstHead(heads []byte, lo, n int, h uint64) int {
+	for n > 0 {
 		half := n >> 1
 		if binary.LittleEndian.Uint64(heads[8*(lo+half):]) < h {
 			lo += half + 1
@@ -182,6 +190,17 @@ func (f *flatIndex) headRange(h uint64) (lo, hi int) {
 		} else {
 			n = half
 		}
+	}
+	return lo
+}
+
+// headRange is the range of entries whose head is h; if it is empty, both ends
+// are the first entry with a larger one.
+func (f *flatIndex) headRange(h uint64) (lo, hi int) {
+	heads := f.heads
+	if top := firstHead(f.tops, 0, len(f.tops)/8, h); top > 0 {
+		lo = topStep*(top-1) + 1
+		lo = firstHead(heads, lo, min(topStep*top, f.n)-lo, h)
 	}
 	hi = lo
 	for hi < f.n && binary.LittleEndian.Uint64(heads[8*hi:]) == h {
