@@ -180,6 +180,13 @@ func (c *Cache) LookupNoted(k Key, t BlockType) (h Handle, b []byte, noted bool)
 	return s.handle(i), b, m&notedBit != 0
 }
 
+// Promising reports whether a data block such as the one held is likely to be found
+// again before it is evicted: whether a fifth of those that were evicted lately had been.
+func (c *Cache) Promising(h Handle) bool {
+	s, _ := c.locate(h)
+	return s.reused.Load() >= 1<<16/5
+}
+
 // Annotate claims the right to write, once, into a part of a held block that nobody
 // reads before LookupNoted says noted. It reports whether the caller has got it, and
 // then has to call Annotated.

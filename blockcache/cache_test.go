@@ -466,3 +466,27 @@ func TestBlocksOfSimilarSizesShareMemory(t *testing.T) {
 		t.Errorf("%d blocks take %d of %d bytes", st.Blocks, used, capacity)
 	}
 }
+
+func TestPromisingLearnsFromEvictedBlocks(t *testing.T) {
+	c := newCache(t, Options{Capacity: 1 << 20, Shards: 1})
+	promising := true
+	for round, again := range []bool{false, true, false} {
+		for i := range uint64(1000) {
+			k := Key{uint64(round), i}
+			insert(t, c, k, 4000, Low)
+			h, _ := c.Lookup(k, Data)
+			if h == 0 {
+				t.Fatal("a block is gone at once")
+			}
+			promising = c.Promising(h)
+			c.Release(h)
+			if !again { // as if it had not been found
+				s, slot := c.locate(h)
+				s.slot(slot).meta.And(^foundBit)
+			}
+		}
+		if promising != again {
+			t.Errorf("round %d: promising %v after blocks found again: %v", round, promising, again)
+		}
+	}
+}

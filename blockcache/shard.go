@@ -20,6 +20,7 @@ const (
 	largeBit   = uint64(1) << 31
 	claimedBit = uint64(1) << 32 // see Annotate
 	notedBit   = uint64(1) << 33
+	foundBit   = uint64(1) << 34 // found since it was published
 	passedUnit = uint64(1) << 40
 
 	stateEmpty   = uint64(0)
@@ -43,7 +44,8 @@ type shard struct {
 	large     []atomic.Pointer[mmapfs.Arena] // by index; a slot with largeBit holds one
 	arenaOpts mmapfs.ArenaOptions
 
-	stats stats
+	stats  stats
+	reused atomic.Uint32 // see learn
 
 	mu sync.Mutex // guards what follows, and every change of a slot's state
 	store
@@ -69,6 +71,7 @@ func newShard(c *Cache, index int, capacity int64) (*shard, error) {
 		return nil, err
 	}
 	s.pageBase = s.pages.Base()
+	s.reused.Store(1 << 16)
 	s.large = make([]atomic.Pointer[mmapfs.Arena], s.maxPages*4)
 	s.store.init(s, capacity)
 	return s, nil
@@ -111,7 +114,7 @@ func (s *shard) lookup(k Key, hash uint64) (i int, m uint64, b []byte) {
 			// if it still has the key it is the block.
 			if m&stateMask == stateVisible && sl.offset.Load() == k.Offset && sl.file.Load() == k.File {
 				if m&clockMask != clockMask {
-					sl.meta.Or(clockMask)
+					sl.meta.Or(clockMask | foundBit)
 				}
 				return i, m, s.bytes(m, sl.loc.Load())
 			}
@@ -211,9 +214,24 @@ func (s *shard) evict(i int) bool {
 			break
 		}
 	}
+	s.learn(sl.meta.Load())
 	s.empty(i, Key{sl.file.Load(), sl.offset.Load()})
 	s.stats.evictions.Add(1)
 	return true
+}
+
+// learn takes from an evicted data block whether it was found again. reused is the
+// share of the latest that were, in units of 1/65536.
+func (s *shard) learn(m uint64) {
+	if BlockType(m&typeMask>>typeShift) != Data {
+		return
+	}
+	v := s.reused.Load()
+	v -= v >> 6
+	if m&foundBit != 0 {
+		v += 1 << (16 - 6)
+	}
+	s.reused.Store(v)
 }
 
 // empty frees the memory of a busy slot and makes it empty. Readers that pass by
@@ -226,7 +244,7 @@ func (s *shard) empty(i int, k Key) {
 	} else {
 		s.freeBlock(loc >> sizeBits << 3)
 	}
-	sl.meta.And(^(clockMask | stateMask | typeMask | largeBit | claimedBit | notedBit))
+	sl.meta.And(^(clockMask | stateMask | typeMask | largeBit | claimedBit | notedBit | foundBit))
 	s.used--
 	for j := s.home(k.hash()); j != i; j = s.next(j) {
 		s.slot(j).meta.Add(^(passedUnit - 1))

@@ -22,6 +22,7 @@ type pointer = unsafe.Pointer
 //	           31  large: loc holds an index into shard.large
 //	           32  somebody annotates or has annotated it
 //	           33  annotated
+//	           34  found since it was published
 //	        40–63  displaced: how many blocks were placed beyond this slot
 //	               because it was taken
 //	loc      0–27  size in bytes

@@ -3,8 +3,10 @@ package blocktable
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 
 	"github.com/flatrock-db/flatrock/internal/block"
+	"github.com/flatrock-db/flatrock/internal/keys"
 )
 
 // A data block in the cache has room behind it for a hint, which a point read
@@ -12,7 +14,8 @@ import (
 // its header says, in which a search from a restart point waits for memory at every
 // link; the hint is two adjacent cache lines. Most blocks of a cache that is
 // small for its data are never found again, so a block gets its hint from the first
-// point read that finds it, and not from the one that loads it.
+// point read that finds it; from the one that loads it only where blocks mostly are
+// found again.
 //
 //	room := … ‖ hint
 //	hint := common prefix of the user keys ‖ fixed32 head[n] ‖ fixed16 offset[n] ‖
@@ -46,46 +49,62 @@ func (r *Reader) setHintRoom() {
 }
 
 // buildHint writes the hint of block b into the end of room, in which the block
-// length is already, and leaves it at that if it does not fit. d is scratch.
-func buildHint(b, room []byte, d *dataIter) {
+// length is already, and leaves it at that if it does not fit. A block that is
+// damaged is for the search to find.
+func buildHint(b, room []byte) {
 	if len(b) > maxHinted || len(room) <= hintTail {
 		return
 	}
+	var d dataIter
+	if !d.init(b, 0) || d.values >= 0 {
+		return
+	}
+	// The common prefix is no longer than what any key shares with the one before,
+	// or, at restart points, with the first.
 	t := len(room) - hintTail
-	if !d.init(b, 0) || d.values >= 0 || !d.last() {
-		return
-	}
-	var lastKey [maxCommon]byte
-	last := lastKey[:copy(lastKey[:], d.userKey())]
-	if !d.first() {
-		return
-	}
-	var heads [maxHints]uint32
-	var offsets [maxHints]uint16
-	var prefix [maxCommon]byte
-	common := copy(prefix[:], d.userKey()[:min(block.SharedLen(d.userKey(), last), t)])
-	most := min((t-common)/hintEntry, maxHints)
-	count := 0
-	for ok := true; ok; ok = d.forward() {
-		k := d.userKey()
-		if count == most || !bytes.HasPrefix(k, prefix[:common]) {
+	common, count := min(t, maxCommon), 0
+	var first []byte
+	last := 0 // the length of the user key before
+	for at := 0; at < d.end; count++ {
+		shared, nonshared, vlen, key, ok := d.entryHeader(at)
+		n := int(shared) + int(nonshared) - keys.TrailerLen
+		if !ok || uint64(nonshared)+uint64(vlen) > uint64(d.end-key) || count == 0 && shared != 0 {
 			return
 		}
-		heads[count], offsets[count] = head32(k[common:]), uint16(d.off)
-		count++
+		// Only versions of one key may share bytes of the trailer.
+		if (int(shared) > last || int(shared) > n) && n != last {
+			return
+		}
+		switch {
+		case count == 0:
+			first = b[key:][:n]
+			common = min(common, n)
+		case shared == 0:
+			common = min(common, block.SharedLen(b[key:][:n], first))
+		default:
+			common = min(common, int(shared), n)
+		}
+		last = n
+		at = key + int(nonshared) + int(vlen)
 	}
-	if d.err != nil {
+	start := t - common - count*hintEntry
+	if count == 0 || count > maxHints || start < 0 {
 		return
 	}
-	at := t - common - count*hintEntry
-	at += copy(room[at:], prefix[:common])
-	for _, h := range heads[:count] {
-		binary.LittleEndian.PutUint32(room[at:], h)
-		at += headLen
-	}
-	for _, off := range offsets[:count] {
-		binary.LittleEndian.PutUint16(room[at:], off)
-		at += 2
+	copy(room[start:], first[:common])
+	heads, offsets := room[start+common:t-2*count], room[t-2*count:t]
+	h := uint32(0)
+	for at, i := 0, 0; i < count; i++ {
+		shared, nonshared, vlen, key, _ := d.entryHeader(at)
+		end := key + int(nonshared)
+		if n := end - keys.TrailerLen; n > key {
+			keep := min(max(int(shared)-common, 0), headLen) // bytes of the head before
+			from := min(key+max(common-int(shared), 0), n)
+			h = h&^(math.MaxUint32>>(8*keep)) | head32(b[from:n])>>(8*keep)
+		}
+		binary.LittleEndian.PutUint32(heads[headLen*i:], h)
+		binary.LittleEndian.PutUint16(offsets[2*i:], uint16(at))
+		at = end + int(vlen)
 	}
 	binary.LittleEndian.PutUint16(room[t:], uint16(common))
 	binary.LittleEndian.PutUint16(room[t+2:], uint16(count))

@@ -2,12 +2,15 @@ package blocktable
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
 )
 
 // TestHintsAnswerAsTheirBlocksDo compares every verdict of a hint with a search of
@@ -44,7 +47,7 @@ func TestHintsAnswerAsTheirBlocksDo(t *testing.T) {
 		raw := b.Finish()
 		buf := append(bytes.Clone(raw), make([]byte, hintTail+rng.IntN(600))...)
 		hint := buf[len(raw):]
-		buildHint(buf[:len(raw):len(raw)], hint, new(dataIter))
+		buildHint(buf[:len(raw):len(raw)], hint)
 		if !bytes.Equal(buf[:len(raw)], raw) {
 			t.Fatal("the hint overwrites the block")
 		}
@@ -105,7 +108,63 @@ func FuzzHint(f *testing.F) {
 	f.Add(bytes.Clone(b.Finish()), []byte("key0006"))
 	f.Fuzz(func(t *testing.T, raw, key []byte) {
 		buf := append(bytes.Clone(raw), make([]byte, 400)...)
-		buildHint(buf[:len(raw):len(raw)], buf[len(raw):], new(dataIter))
+		buildHint(buf[:len(raw):len(raw)], buf[len(raw):])
 		hintGet(buf[:len(raw)], buf[len(raw):], key, 1<<60, true)
 	})
+}
+
+// TestPointReadsGiveBlocksTheirHint reads through a cache in which blocks are found
+// again, and looks at what it holds.
+func TestPointReadsGiveBlocksTheirHint(t *testing.T) {
+	c, err := blockcache.New(blockcache.Options{Capacity: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	hinted := 0
+	for _, g := range goldens(t) {
+		g.load(t)
+		if len(g.entries) == 0 {
+			continue
+		}
+		r := g.open(t, func(o *ReaderOptions) { o.Cache = c })
+		it := r.Iterate(table.IterOptions{}) // loads blocks without hints
+		for ok := it.First(); ok; ok = it.Next() {
+		}
+		if err := it.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range g.entries {
+			look := &keys.Lookup{UserKey: e.key, Seq: keys.Seq(e.trailer)}
+			r.opts.Extractor.Prepare(look)
+			for range 2 {
+				var pin table.Pin
+				value, trailer, ok, err := r.Get(look, &pin)
+				if err != nil || ok && trailer == e.trailer && !e.equal(value) {
+					t.Fatalf("%s: get %x: %v", g.name, e.key, err)
+				}
+				pin.Release()
+			}
+		}
+		var index indexCursor
+		index.init(r, fetchOptions{fill: true, verify: true})
+		for ok := index.first(); ok; ok = index.next() {
+			ref, ok := r.find(index.handle(), blockcache.Data)
+			if !ok {
+				continue // no point read needed it
+			}
+			if n := len(ref.hint); n > hintTail && binary.LittleEndian.Uint16(ref.hint[n-hintTail+2:]) > 0 {
+				hinted++
+			}
+			r.release(&ref)
+		}
+		index.close()
+		r.Close()
+	}
+	if hinted < 100 {
+		t.Errorf("%d blocks have hints", hinted)
+	}
+	if st := c.Stats(); st.PinnedUsage != 0 {
+		t.Errorf("%d bytes are still held", st.PinnedUsage)
+	}
 }

@@ -170,7 +170,7 @@ func (r *Reader) loadGroups(groups []blockGroup, wanted []wantedBlock, o fetchOp
 func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOptions) {
 	bad := g.err
 	if g.ref.room != nil {
-		r.annotate(&g.ref, &m.data)
+		r.annotate(&g.ref)
 	}
 	ready := false // m.data is on the block
 	for _, w := range m.wanted[g.from:g.to] {

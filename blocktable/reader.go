@@ -360,7 +360,7 @@ func (r *Reader) get(g *getState, userKey []byte, target uint64, o fetchOptions,
 			return nil, 0, false, err
 		}
 		if ref.room != nil {
-			r.annotate(&ref, d)
+			r.annotate(&ref)
 		}
 		d.err = nil
 		value, trailer, verdict := hintGet(ref.data, ref.hint, userKey, target, r.indexFormat.userKeys)

@@ -19,7 +19,7 @@ import (
 type blockRef struct {
 	data []byte
 	hint []byte // see hint.go
-	room []byte // for the hint, if the block was found in the cache without one
+	room []byte // for the hint, if it is worth while to build it now
 	hold blockcache.Handle
 }
 
@@ -50,12 +50,10 @@ func (r *Reader) cachedLen(b []byte, h block.Handle) int {
 	return int(h.Size)
 }
 
-// annotate gives a block that a point read has found its hint, unless somebody else
-// does. d is scratch.
-func (r *Reader) annotate(ref *blockRef, d *dataIter) {
+// annotate gives a block its hint, unless somebody else does.
+func (r *Reader) annotate(ref *blockRef) {
 	if len(ref.room) > hintTail && r.cache.Annotate(ref.hold) {
-		buildHint(ref.data, ref.room, d)
-		d.err = nil // damage is for the search to find
+		buildHint(ref.data, ref.room)
 		r.cache.Annotated(ref.hold)
 		ref.hint = ref.room
 	}
@@ -149,7 +147,7 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 				r.cache.Abort(hold)
 				return ref, err
 			}
-			return r.publish(hold, whole, int(h.Size), h, o.kind), nil
+			return r.publish(hold, whole, int(h.Size), h, o), nil
 		}
 	}
 	if !r.compressed {
@@ -247,7 +245,7 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 				r.cache.Abort(hold)
 				return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
 			}
-			return r.publish(hold, buf, size, h, o.kind), nil
+			return r.publish(hold, buf, size, h, o), nil
 		}
 	}
 	if typ == compress.None && stable {
@@ -262,7 +260,8 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 
 // publish makes the block of n bytes at the start of buf, which Reserve returned,
 // visible.
-func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Handle, kind blockcache.BlockType) blockRef {
+func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Handle, o fetchOptions) blockRef {
+	kind := o.kind
 	size := n + r.room(kind)
 	if kind == blockcache.Data {
 		binary.LittleEndian.PutUint64(buf[size-hintTail:], uint64(n)<<32)
@@ -271,7 +270,11 @@ func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Hand
 	if kind == blockcache.Data {
 		n = r.cachedLen(buf, h)
 	}
-	return blockRef{data: buf[:n:n], hold: hold}
+	ref := blockRef{data: buf[:n:n], hold: hold}
+	if kind == blockcache.Data && o.ahead == nil && r.cache.Promising(hold) {
+		ref.room = buf[n:] // the block is in the processor's cache now
+	}
+	return ref
 }
 
 // readahead reads ahead of an iterator, or holds the tail of a file while it is
