@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -57,9 +58,22 @@ func run(ctx context.Context, args []string, out, errs io.Writer, show bool) int
 }
 
 func newBench(ctx context.Context, c *config, out, log io.Writer, show bool) *bench {
-	b := &bench{c: c, ctx: ctx, out: out, log: log, show: show, seed: uint64(c.seed), gc: readGC()}
+	// Threads report too.
+	b := &bench{c: c, ctx: ctx, out: &lockedWriter{w: out}, log: &lockedWriter{w: log}, show: show, seed: uint64(c.seed), gc: readGC()}
 	if c.seed == 0 {
 		b.seed = uint64(time.Now().UnixMicro())
 	}
 	return b
+}
+
+// lockedWriter lets several goroutines write whole lines.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
