@@ -52,12 +52,18 @@ func (v *view) readGuarded(look *keys.Lookup, prefixLen int, h, bucket uint32) (
 	return v.read(look, prefixLen, h, bucket)
 }
 
+// rowTouch is how much of a row is loaded at once: three cache lines.
+const rowTouch = 2*blockAlign + 1
+
 // read finishes a Get from the value of its bucket.
 func (v *view) read(look *keys.Lookup, prefixLen int, h, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
 	off, checked, ok, err := v.locate(look.UserKey, look.Trailer(), prefixLen, h, bucket)
 	if !ok {
 		return nil, 0, false, err
 	}
+	// The value's cache lines come with the key's: where the value lies is known only
+	// once the key's line is there, too late to load them beside it.
+	touchSpan(v.rows, off, off+rowTouch)
 	switch {
 	case v.words:
 		return v.scanWords(look, prefixLen, off, checked)
