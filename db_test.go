@@ -671,3 +671,40 @@ func TestWritesSlowDown(t *testing.T) {
 		db.Close()
 	}
 }
+
+// TestStrayFileWithAHugeNumber: counting on from it would wrap around to the
+// numbers of files that exist.
+func TestStrayFileWithAHugeNumber(t *testing.T) {
+	fsys := mmapfs.NewMem()
+	mustOpen(t, fsys, nil).Close()
+	const stray = "18446744073709551615.sst"
+	f, err := fsys.Create("/db/" + stray)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	_, err = Open("/db", &Options{FS: fsys})
+	wantErr(t, "Open", err, ErrInvalidArgument, stray)
+	if err := fsys.Remove("/db/" + stray); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, fsys, &Options{})
+}
+
+// TestInfoLogsDoNotCountAsFiles: RocksDB's LOG.old files have a time in their names,
+// from which the numbers of new files must not go on.
+func TestInfoLogsDoNotCountAsFiles(t *testing.T) {
+	fsys := mmapfs.NewMem()
+	mustOpen(t, fsys, nil).Close()
+	for _, name := range []string{"LOG", "LOG.old.1796069819925344", "COMPACTION_PROGRESS-1796069819925344"} {
+		f, err := fsys.Create("/db/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	db := mustOpen(t, fsys, &Options{})
+	if n := db.manifest.NextFileNumber(); n > 1000 {
+		t.Errorf("the next file is number %d", n)
+	}
+}

@@ -135,10 +135,10 @@ func goldenNames(t *testing.T) (names []string) {
 // then writes to it, closes and opens it once more.
 func TestGoldenDatabasesOpen(t *testing.T) {
 	for _, name := range goldenNames(t) {
+		if notServed[name] != "" {
+			continue // TestGoldenUnservedRefuses has it
+		}
 		t.Run(name, func(t *testing.T) {
-			if notServed[name] != "" {
-				t.Skip("see TestGoldenUnservedRefuses")
-			}
 			want := readListing(t, filepath.Join("testdata/golden/db", name, "expected.jsonl"))
 			dir := goldenDB(t, name)
 			for _, readOnly := range []bool{true, false, false} {

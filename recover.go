@@ -1,6 +1,7 @@
 package flatrock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,6 +41,10 @@ func (db *DB) scanDirectory(state *manifest.State) (*directory, error) {
 	return d, err
 }
 
+// maxFileNumber keeps a stray file from making the numbers of new ones wrap around,
+// onto files that exist.
+const maxFileNumber = 1 << 62
+
 func (db *DB) listFiles(dir string, state *manifest.State) (found []foundFile, err error) {
 	names, err := db.fs.List(dir)
 	if err != nil {
@@ -49,6 +54,12 @@ func (db *DB) listFiles(dir string, state *manifest.State) (found []foundFile, e
 		kind, number, ok := manifest.ParseName(name)
 		if !ok {
 			continue
+		}
+		if kind == manifest.KindInfoLog || kind == manifest.KindProgress {
+			continue // what their names hold is a time
+		}
+		if number > maxFileNumber {
+			return nil, fmt.Errorf("%w: %s: its number is too large to count on from: want at most %d", ErrInvalidArgument, filepath.Join(dir, name), uint64(maxFileNumber))
 		}
 		found = append(found, foundFile{filepath.Join(dir, name), kind, number})
 		state.MarkFileNumberUsed(number)
@@ -81,7 +92,7 @@ func (db *DB) replayLogs(state *manifest.State) (*replayed, error) {
 			logs = append(logs, wal.LogFile{Number: number, Path: filepath.Join(db.walDir(), name)})
 		}
 	}
-	slices.SortFunc(logs, func(a, b wal.LogFile) int { return int(int64(a.Number) - int64(b.Number)) })
+	slices.SortFunc(logs, func(a, b wal.LogFile) int { return cmp.Compare(a.Number, b.Number) })
 	if err := db.checkTrackedLogs(state, logs); err != nil {
 		return nil, err
 	}
