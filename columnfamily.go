@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/flatrock-db/flatrock/blockcache"
+	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 )
@@ -34,9 +35,9 @@ type ColumnFamily struct {
 	files      *fileSet    // of the current version
 	logNumber  uint64      // as recorded in the MANIFEST: older logs hold nothing that this family needs
 	memID      uint64
-	flushing   bool   // a flush of this family runs
-	flushBelow uint64 // memtables with ids up to this one are flushed without waiting for more
-	compacting bool   // a compaction of this family runs
+	flushing   bool                 // a flush of this family runs
+	flushBelow uint64               // memtables with ids up to this one are flushed without waiting for more
+	running    []*compaction.Choice // compactions of this family that run
 
 	// tables are the open files by number. Guarded by db.mu.
 	tables map[uint64]*tableHandle

@@ -3,6 +3,7 @@ package flatrock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/flatrock-db/flatrock/compaction"
@@ -136,7 +137,11 @@ func (db *DB) pickCompactionLocked() (*ColumnFamily, *compaction.Choice) {
 // meanwhile; the caller holds it before and after.
 func (db *DB) compactLocked(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice) error {
 	choice.SetBusy(true)
-	defer choice.SetBusy(false)
+	cf.running = append(cf.running, choice)
+	defer func() {
+		choice.SetBusy(false)
+		cf.running = slices.DeleteFunc(cf.running, func(c *compaction.Choice) bool { return c == choice })
+	}()
 	// The pinned state keeps the inputs open, whatever becomes of the family.
 	pinned, stripe := cf.acquire()
 	files := cf.files

@@ -8,6 +8,14 @@ import (
 	"github.com/flatrock-db/flatrock/internal/table"
 )
 
+// familyChange is what an edit changes in one family.
+type familyChange struct {
+	cf   *ColumnFamily
+	edit *manifest.VersionEdit
+	// flushed are the memtables that the edit's files replace: newest first, the family's oldest.
+	flushed []*memState
+}
+
 // install makes the outcome of a flush or compaction durable and visible: it opens
 // the new files, appends the edit to the MANIFEST, and publishes a read state with
 // the new version and without the memtables that were flushed (newest first, the family's oldest).
@@ -15,49 +23,72 @@ import (
 // The order keeps what was acknowledged: files are synced before the edit names
 // them, the edit is synced before a log or file that it makes obsolete is deleted.
 func (db *DB) install(cf *ColumnFamily, edit *manifest.VersionEdit, flushed []*memState) error {
+	return db.installAll([]familyChange{{cf, edit, flushed}}, 0)
+}
+
+// installAll is install for changes of several families, which count together or
+// not at all. lastSeq, unless zero, is the newest sequence number that the files hold.
+func (db *DB) installAll(changes []familyChange, lastSeq uint64) error {
 	if err := db.fs.SyncDir(db.dir); err != nil {
 		return err
 	}
-	opened := make([]*tableHandle, 0, len(edit.NewFiles))
+	var opened []*tableHandle
 	closeAll := func() {
 		for _, h := range opened {
 			h.close()
 		}
 	}
-	for _, n := range edit.NewFiles {
-		if moved := slices.ContainsFunc(edit.DeletedFiles, func(d manifest.DeletedFile) bool { return d.Number == n.Meta.Number }); moved {
-			continue // a trivial move: the file is open
+	for _, c := range changes {
+		for _, n := range c.edit.NewFiles {
+			if moved := slices.ContainsFunc(c.edit.DeletedFiles, func(d manifest.DeletedFile) bool { return d.Number == n.Meta.Number }); moved {
+				continue // a trivial move: the file is open
+			}
+			h, err := c.cf.openTable(n.Meta, n.Level)
+			if err != nil {
+				closeAll()
+				return err
+			}
+			opened = append(opened, h)
 		}
-		h, err := cf.openTable(n.Meta, n.Level)
-		if err != nil {
-			closeAll()
-			return err
-		}
-		opened = append(opened, h)
 	}
 
 	db.manifestMu.Lock()
 	defer db.manifestMu.Unlock()
 	db.mu.Lock()
-	if cf.dropped.Load() {
-		// The family went away meanwhile: its files are garbage, its memtables too.
-		db.removeFlushedLocked(cf, flushed)
-		db.mu.Unlock()
-		for _, h := range opened {
-			h.obsolete = true
-			db.closeTable(h)
+	var live []familyChange
+	var edits []*manifest.VersionEdit
+	for _, c := range changes {
+		if c.cf.dropped.Load() {
+			// The family went away meanwhile: its files are garbage, its memtables too.
+			db.removeFlushedLocked(c.cf, c.flushed)
+			continue
 		}
-		return nil
+		live, edits = append(live, c), append(edits, c.edit)
 	}
-	if len(flushed) > 0 {
-		// What remains decides which logs are still needed.
-		edit.LogNumber = manifest.Some(db.logAfterLocked(cf, flushed))
-		edit.MinLogNumberToKeep = manifest.Some(db.minLogAfterLocked(cf, edit.LogNumber.Value))
+	db.setLogsLocked(live)
+	for _, e := range edits {
+		e.LastSeq = manifest.Some(max(lastSeq, db.visibleSeq.Load()))
 	}
-	edit.LastSeq = manifest.Some(db.visibleSeq.Load())
 	db.mu.Unlock()
+	opened = slices.DeleteFunc(opened, func(h *tableHandle) bool {
+		if !h.cf.dropped.Load() { // it cannot be dropped while manifestMu is held
+			return false
+		}
+		h.obsolete = true
+		db.closeTable(h)
+		return true
+	})
 
-	if err := db.manifest.Append(edit); err != nil {
+	var err error
+	switch len(edits) {
+	case 0:
+		return nil
+	case 1:
+		err = db.manifest.Append(edits...)
+	default:
+		err = db.manifest.AppendAtomic(edits...)
+	}
+	if err != nil {
 		// The edit may or may not be in the file: the new files stay, and the next
 		// Open finds out.
 		closeAll()
@@ -66,8 +97,25 @@ func (db *DB) install(cf *ColumnFamily, edit *manifest.VersionEdit, flushed []*m
 
 	db.mu.Lock()
 	for _, h := range opened {
-		cf.tables[h.meta.Number] = h
+		h.cf.tables[h.meta.Number] = h
 	}
+	for _, c := range live {
+		if err := db.publishChangeLocked(c); err != nil {
+			db.mu.Unlock()
+			return err
+		}
+	}
+	dead := db.obsoleteLogsLocked()
+	db.updateStallLocked()
+	db.mu.Unlock()
+	db.retirePublished()
+	db.deleteLogs(dead)
+	return nil
+}
+
+// publishChangeLocked makes readers see the version that the MANIFEST has now.
+func (db *DB) publishChangeLocked(c familyChange) error {
+	cf, edit := c.cf, c.edit
 	for _, d := range edit.DeletedFiles {
 		if h := cf.tables[d.Number]; h != nil {
 			h.obsolete = !slices.ContainsFunc(edit.NewFiles, func(n manifest.NewFile) bool { return n.Meta.Number == d.Number })
@@ -75,21 +123,33 @@ func (db *DB) install(cf *ColumnFamily, edit *manifest.VersionEdit, flushed []*m
 	}
 	files, err := cf.newFileSet(db.manifest.Version(cf.id))
 	if err != nil {
-		db.mu.Unlock()
 		return err
 	}
 	cf.files = files
-	db.removeFlushedLocked(cf, flushed)
+	db.removeFlushedLocked(cf, c.flushed)
 	if edit.LogNumber.Set {
 		cf.logNumber = edit.LogNumber.Value
 	}
 	cf.publish(cf.active, cf.immutables, files)
-	dead := db.obsoleteLogsLocked()
-	db.updateStallLocked()
-	db.mu.Unlock()
-	db.retirePublished()
-	db.deleteLogs(dead)
 	return nil
+}
+
+// setLogsLocked records in the edits of flushes which logs are still needed: what
+// remains in memory decides.
+func (db *DB) setLogsLocked(changes []familyChange) {
+	after := map[*ColumnFamily]uint64{}
+	for _, c := range changes {
+		if len(c.flushed) > 0 {
+			after[c.cf] = db.logAfterLocked(c.cf, c.flushed)
+		}
+	}
+	keep := db.minLogAfterLocked(after)
+	for _, c := range changes {
+		if len(c.flushed) > 0 {
+			c.edit.LogNumber = manifest.Some(after[c.cf])
+			c.edit.MinLogNumberToKeep = manifest.Some(keep)
+		}
+	}
 }
 
 func (db *DB) removeFlushedLocked(cf *ColumnFamily, flushed []*memState) {
@@ -106,13 +166,15 @@ func (db *DB) logAfterLocked(cf *ColumnFamily, flushed []*memState) uint64 {
 	return cf.active.logNumber
 }
 
-// minLogAfterLocked is the oldest log that any family needs once cf needs none
-// older than log.
-func (db *DB) minLogAfterLocked(cf *ColumnFamily, log uint64) uint64 {
-	keep := min(log, db.logs[len(db.logs)-1].number)
-	for _, other := range db.families {
-		if other != cf {
-			keep = min(keep, other.oldestLogLocked())
+// minLogAfterLocked is the oldest log that any family needs once those in after
+// need none older than it says.
+func (db *DB) minLogAfterLocked(after map[*ColumnFamily]uint64) uint64 {
+	keep := db.logs[len(db.logs)-1].number
+	for _, cf := range db.families {
+		if log, ok := after[cf]; ok {
+			keep = min(keep, log)
+		} else {
+			keep = min(keep, cf.oldestLogLocked())
 		}
 	}
 	return keep
