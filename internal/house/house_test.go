@@ -250,7 +250,7 @@ var machinePaths = regexp.MustCompile(`(^|[^\w.])/(home|Users|root|work)/\w`)
 
 func TestNothingIsLeftOver(t *testing.T) {
 	walk(t, func(name string, text []byte) {
-		if bytes.IndexByte(text, 0) >= 0 {
+		if bytes.IndexByte(text, 0) >= 0 || name == ".git" { // a file in a second work tree
 			return
 		}
 		for i, line := range strings.Split(string(text), "\n") {
