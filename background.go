@@ -160,7 +160,7 @@ func (db *DB) Close() error {
 	if !db.opts.ReadOnly {
 		// Writers that are in the queue see closed; those under way end first.
 		db.exclusive(func() {
-			if db.opts.AvoidFlushDuringShutdown || db.writable() != nil {
+			if db.mutable().AvoidFlushDuringShutdown || db.writable() != nil {
 				return
 			}
 			errs = append(errs, db.flushUnlogged())

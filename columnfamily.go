@@ -19,8 +19,11 @@ type ColumnFamily struct {
 	db    *DB
 	id    uint32
 	name  string
-	opts  *ColumnFamilyOptions // defaults filled in; fixed after Open
+	opts  *ColumnFamilyOptions // defaults filled in; fixed after Open, see inForce
 	order keys.Order
+
+	// inForce is opts with what SetOptions changed; see mutable.
+	inForce atomic.Pointer[ColumnFamilyOptions]
 
 	// state is what readers see; see readState.
 	state atomic.Pointer[readState]
@@ -49,8 +52,9 @@ func (cf *ColumnFamily) Name() string { return cf.name }
 // ID is the family's number in the log and the MANIFEST.
 func (cf *ColumnFamily) ID() uint32 { return cf.id }
 
-// Options returns the options in force, defaults filled in. They must not be changed.
-func (cf *ColumnFamily) Options() *ColumnFamilyOptions { return cf.opts }
+// Options returns the options in force, defaults filled in. They must not be changed;
+// SetOptions changes them. RocksDB: GetOptions.
+func (cf *ColumnFamily) Options() *ColumnFamilyOptions { return cf.mutable() }
 
 // newColumnFamily checks options and makes a family without memtable or files. The
 // first that is block-based brings the block cache. One call at a time.
@@ -78,11 +82,13 @@ func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*
 		db.cache = c
 		db.cacheMu.Unlock()
 	}
-	return &ColumnFamily{
+	cf := &ColumnFamily{
 		db: db, id: id, name: name, opts: o,
 		order:  keys.NewOrder(o.Comparator),
 		tables: make(map[uint64]*tableHandle),
-	}, nil
+	}
+	cf.inForce.Store(o)
+	return cf, nil
 }
 
 // checkKey refuses a key that the family's table format could not store later.
@@ -188,10 +194,11 @@ func (db *DB) setFamiliesLocked(families []*ColumnFamily) {
 	var logLimit int64
 	for _, cf := range families {
 		t.byID[cf.id] = cf
-		logLimit += 4 * cf.opts.WriteBufferSize * int64(cf.opts.MaxWriteBufferNumber)
+		o := cf.mutable()
+		logLimit += 4 * o.WriteBufferSize * int64(o.MaxWriteBufferNumber)
 	}
-	if db.opts.MaxTotalWALSize > 0 {
-		logLimit = db.opts.MaxTotalWALSize
+	if limit := db.mutable().MaxTotalWALSize; limit > 0 {
+		logLimit = limit
 	}
 	db.logLimit.Store(logLimit)
 	db.families = families

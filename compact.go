@@ -51,7 +51,7 @@ func (cf *ColumnFamily) CompactRange(ctx context.Context, o *CompactRangeOptions
 
 // compactionOptions are the family's options as pickers take them.
 func (cf *ColumnFamily) compactionOptions() *compaction.Options {
-	o := cf.opts
+	o := cf.mutable()
 	return &compaction.Options{
 		L0Trigger:                o.Level0FileNumCompactionTrigger,
 		MaxBytesForLevelBase:     uint64(o.MaxBytesForLevelBase),
@@ -123,7 +123,7 @@ func (db *DB) runManualLocked(m *manualCompaction) {
 
 func (db *DB) pickCompactionLocked() (*ColumnFamily, *compaction.Choice) {
 	for _, cf := range db.families {
-		if cf.opts.DisableAutoCompactions || cf.dropped.Load() {
+		if cf.mutable().DisableAutoCompactions || cf.dropped.Load() {
 			continue
 		}
 		if c := compaction.Pick(cf.files.version, cf.compactionOptions()); c != nil {

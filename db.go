@@ -21,7 +21,7 @@ import (
 type DB struct {
 	// Fixed after Open.
 	dir       string
-	opts      *Options
+	opts      *Options // as given to Open, defaults filled in; see inForce
 	fs        mmapfs.FS
 	log       *slog.Logger
 	lock      io.Closer // LOCK; nil when read-only
@@ -35,6 +35,12 @@ type DB struct {
 	opening   bool            // true until Open returns
 	lifetime  context.Context // ends when Close begins
 	endLife   context.CancelFunc
+
+	// inForce is opts with what SetDBOptions changed; see mutable.
+	inForce atomic.Pointer[Options]
+	// optionsMu is held while options change and while an OPTIONS file is written. It
+	// comes before the locks below.
+	optionsMu sync.Mutex
 
 	// visibleSeq is the newest sequence number that readers may see. It moves once
 	// a group of writes is in the memtables.

@@ -38,7 +38,7 @@ func (m *memState) free(db *DB) {
 
 // newMemState makes an empty memtable that can take at least room bytes.
 func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, error) {
-	m := cf.opts.MemTable
+	m, writeBuffer := cf.opts.MemTable, cf.mutable().WriteBufferSize
 	kind := m.Kind
 	if cf.opts.PrefixExtractor == nil && (kind == HashSkipList || kind == HashLinkList) {
 		kind = SkipList // as RocksDB does; Open has logged it
@@ -55,11 +55,11 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 		SkipListHeight:  height,
 		BranchingFactor: branching,
 		Threshold:       m.Threshold,
-		Reserve:         memtableReserve(cf.opts.WriteBufferSize, room),
+		Reserve:         memtableReserve(writeBuffer, room),
 		Arena: mmapfs.ArenaOptions{
 			Name: "memtable",
 			// A small memtable would clear a huge page for a few kilobytes.
-			HugePages: cf.opts.WriteBufferSize >= 8<<20,
+			HugePages: writeBuffer >= 8<<20,
 			Placement: cf.db.placed.memtables,
 		},
 	})
@@ -69,7 +69,7 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 	cf.memID++
 	s := &memState{mem: mem, tombs: rangedel.NewMutable(cf.order), id: cf.memID, logNumber: logNumber}
 	if o, ok := cf.opts.Table.(BlockBasedTableOptions); ok && cf.db.opts.ChargeMemtables && !o.NoBlockCache {
-		s.charged = cf.opts.WriteBufferSize
+		s.charged = writeBuffer
 		cf.db.cache.AddCharge(blockcache.Memtables, s.charged)
 	}
 	return s, nil

@@ -45,18 +45,8 @@ func newDB(dir string, o *Options) (*DB, error) {
 	if opts.FS == nil {
 		opts.FS = mmapfs.OS
 	}
-	orInt(&opts.MaxManifestFileSize, manifest.DefaultMaxFileSize)
-	orInt(&opts.MaxWriteBatchGroupSize, 1<<20)
-	orInt(&opts.DelayedWriteRate, 16<<20)
-	orInt(&opts.BlockCacheSize, 32<<20)
-	if opts.WALRecoveryMode < PointInTimeRecovery || opts.WALRecoveryMode > SkipAnyCorruptedRecords {
-		return nil, fmt.Errorf("%w: WALRecoveryMode %d", ErrInvalidArgument, opts.WALRecoveryMode)
-	}
-	if opts.WALWriteMode < WALAuto || opts.WALWriteMode > WALWrite {
-		return nil, fmt.Errorf("%w: WALWriteMode %d", ErrInvalidArgument, opts.WALWriteMode)
-	}
-	if opts.UseDirectReads && opts.AllowMmapReads {
-		return nil, fmt.Errorf("%w: UseDirectReads and AllowMmapReads exclude each other", ErrInvalidArgument)
+	if err := opts.fill(); err != nil {
+		return nil, err
 	}
 	seen := map[string]bool{}
 	for _, d := range opts.ColumnFamilies {
@@ -69,6 +59,7 @@ func newDB(dir string, o *Options) (*DB, error) {
 		return nil, fmt.Errorf("%w: both Options.ColumnFamily and Options.ColumnFamilies describe %q", ErrInvalidArgument, DefaultColumnFamilyName)
 	}
 	db := &DB{dir: dir, opts: &opts, fs: opts.FS, log: opts.Logger, opening: true}
+	db.inForce.Store(&opts)
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)
 	}
@@ -80,6 +71,25 @@ func newDB(dir string, o *Options) (*DB, error) {
 	}
 	db.sessionID = manifest.NewSessionID()
 	return db, nil
+}
+
+// fill replaces zeros by defaults, and refuses what could not work: at Open, and
+// when SetDBOptions has changed something.
+func (opts *Options) fill() error {
+	orInt(&opts.MaxManifestFileSize, manifest.DefaultMaxFileSize)
+	orInt(&opts.MaxWriteBatchGroupSize, 1<<20)
+	orInt(&opts.DelayedWriteRate, 16<<20)
+	orInt(&opts.BlockCacheSize, 32<<20)
+	if opts.WALRecoveryMode < PointInTimeRecovery || opts.WALRecoveryMode > SkipAnyCorruptedRecords {
+		return fmt.Errorf("%w: WALRecoveryMode %d", ErrInvalidArgument, opts.WALRecoveryMode)
+	}
+	if opts.WALWriteMode < WALAuto || opts.WALWriteMode > WALWrite {
+		return fmt.Errorf("%w: WALWriteMode %d", ErrInvalidArgument, opts.WALWriteMode)
+	}
+	if opts.UseDirectReads && opts.AllowMmapReads {
+		return fmt.Errorf("%w: UseDirectReads and AllowMmapReads exclude each other", ErrInvalidArgument)
+	}
+	return nil
 }
 
 func (db *DB) open() error {

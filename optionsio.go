@@ -109,6 +109,15 @@ var familySettings = []setting[ColumnFamilyOptions]{
 	intSetting("bloom_locality", func(o *ColumnFamilyOptions) *uint32 { return &o.BloomLocality }),
 }
 
+// dbSettings are the options of the database that are plain values.
+var dbSettings = []setting[Options]{
+	intSetting("max_total_wal_size", func(o *Options) *int64 { return &o.MaxTotalWALSize }),
+	intSetting("max_manifest_file_size", func(o *Options) *int64 { return &o.MaxManifestFileSize }),
+	intSetting("delayed_write_rate", func(o *Options) *int64 { return &o.DelayedWriteRate }),
+	flagSetting("avoid_flush_during_recovery", func(o *Options) *bool { return &o.AvoidFlushDuringRecovery }),
+	flagSetting("avoid_flush_during_shutdown", func(o *Options) *bool { return &o.AvoidFlushDuringShutdown }),
+}
+
 // plainSettings are the options of plain tables, as the format has them: zero
 // means zero here.
 var plainSettings = []setting[plaintable.Options]{
@@ -352,7 +361,22 @@ func (m MemTableOptions) text() string {
 // writeOptions writes a new OPTIONS file with the options in force, so that Open,
 // RocksDB and its tools find the families as they are.
 func (db *DB) writeOptions() error {
+	db.optionsMu.Lock()
+	defer db.optionsMu.Unlock()
+	return db.writeOptionsLocked()
+}
+
+// writeOptionsLocked is writeOptions under optionsMu.
+func (db *DB) writeOptionsLocked() error {
 	f := optionsfile.New(writtenAs)
+	db.writeDBOptions(f)
+	for _, cf := range db.ColumnFamilies() {
+		cf.writeOptions(f)
+	}
+	return optionsfile.Write(db.fs, db.dir, db.manifest.NewFileNumber(), f)
+}
+
+func (db *DB) writeDBOptions(f *optionsfile.File) {
 	s := f.Add(optionsfile.TitleDB, "")
 	s.Set("create_if_missing", strconv.FormatBool(db.opts.CreateIfMissing))
 	s.Set("create_missing_column_families", strconv.FormatBool(db.opts.CreateMissingColumnFamilies))
@@ -361,13 +385,9 @@ func (db *DB) writeOptions() error {
 	if db.opts.WALDir != "" && !sameDir(db.opts.WALDir, db.dir) {
 		s.Set("wal_dir", optionsfile.Escape(db.opts.WALDir))
 	}
-	s.Set("max_total_wal_size", strconv.FormatInt(db.opts.MaxTotalWALSize, 10))
-	s.Set("max_manifest_file_size", strconv.FormatInt(db.opts.MaxManifestFileSize, 10))
-	s.Set("avoid_flush_during_recovery", strconv.FormatBool(db.opts.AvoidFlushDuringRecovery))
-	s.Set("avoid_flush_during_shutdown", strconv.FormatBool(db.opts.AvoidFlushDuringShutdown))
-	families := db.ColumnFamilies()
+	writeSettings(s, dbSettings, db.mutable())
 	hash, plain := false, false
-	for _, cf := range families {
+	for _, cf := range db.ColumnFamilies() {
 		kind := cf.opts.MemTable.Kind
 		hash = hash || kind != SkipList
 		_, isPlain := cf.opts.Table.(PlainTableOptions)
@@ -378,14 +398,10 @@ func (db *DB) writeOptions() error {
 	s.Set("allow_concurrent_memtable_write", strconv.FormatBool(!hash))
 	s.Set("allow_mmap_reads", strconv.FormatBool(plain || db.opts.AllowMmapReads))
 	s.Set("use_direct_reads", strconv.FormatBool(db.opts.UseDirectReads && !plain)) // RocksDB refuses both
-	for _, cf := range families {
-		cf.writeOptions(f)
-	}
-	return optionsfile.Write(db.fs, db.dir, db.manifest.NewFileNumber(), f)
 }
 
 func (cf *ColumnFamily) writeOptions(f *optionsfile.File) {
-	o := cf.opts
+	o := cf.mutable()
 	s := f.Add(optionsfile.TitleFamily, cf.name)
 	s.Set("comparator", optionsfile.Escape(o.Comparator.Name()))
 	extractor := "nullptr"

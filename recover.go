@@ -118,7 +118,7 @@ func (db *DB) replayLogs(state *manifest.State) (*replayed, error) {
 			if err := cf.active.add(&p, seq); err != nil {
 				return fmt.Errorf("log %d, sequence number %d, column family %q: %w", log, seq, cf.name, err)
 			}
-			if cf.active.full(cf.opts.WriteBufferSize) {
+			if cf.active.full(cf.mutable().WriteBufferSize) {
 				full = cf
 			}
 			return nil

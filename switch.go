@@ -15,7 +15,7 @@ func (db *DB) makeRoomIn(cf *ColumnFamily, need int64) error {
 	if err := db.waitOutStall(); err != nil {
 		return err
 	}
-	if !cf.active.full(cf.opts.WriteBufferSize) && cf.active.mem.HasRoom(need) {
+	if !cf.active.full(cf.mutable().WriteBufferSize) && cf.active.mem.HasRoom(need) {
 		return nil
 	}
 	return db.switchMemtables([]*ColumnFamily{cf}, need)
@@ -70,14 +70,14 @@ func (c stallCause) String() string {
 func (db *DB) stallLocked() (family string, cause stallCause) {
 	for _, cf := range db.families {
 		switch {
-		case len(cf.immutables) >= cf.opts.MaxWriteBufferNumber:
+		case len(cf.immutables) >= cf.mutable().MaxWriteBufferNumber:
 			return cf.name, stallMemtables
-		case !cf.opts.DisableAutoCompactions && len(cf.files.version.Levels[0]) >= cf.opts.Level0StopWritesTrigger:
+		case !cf.mutable().DisableAutoCompactions && len(cf.files.version.Levels[0]) >= cf.mutable().Level0StopWritesTrigger:
 			return cf.name, stallLevel0
 		}
 	}
 	for _, cf := range db.families {
-		if !cf.opts.DisableAutoCompactions && len(cf.files.version.Levels[0]) >= cf.opts.Level0SlowdownWritesTrigger {
+		if !cf.mutable().DisableAutoCompactions && len(cf.files.version.Levels[0]) >= cf.mutable().Level0SlowdownWritesTrigger {
 			return cf.name, stallSlowdown
 		}
 	}
@@ -92,7 +92,7 @@ func (db *DB) delay(bytes int64) {
 	if db.delayedUntil.Before(now) {
 		db.delayedUntil = now
 	}
-	db.delayedUntil = db.delayedUntil.Add(time.Duration(bytes) * time.Second / time.Duration(db.opts.DelayedWriteRate))
+	db.delayedUntil = db.delayedUntil.Add(time.Duration(bytes) * time.Second / time.Duration(db.mutable().DelayedWriteRate))
 	if wait := db.delayedUntil.Sub(now); wait >= time.Millisecond {
 		time.Sleep(wait)
 		db.metrics.addStall(stallSlowdown, wait)

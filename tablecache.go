@@ -177,7 +177,7 @@ func (cf *ColumnFamily) newTableWriter(number uint64, level int, bottommost bool
 	if err != nil {
 		return nil, err
 	}
-	w, err := beginTable(f, cf.opts, cf.order, level, bottommost, id)
+	w, err := beginTable(f, cf.mutable(), cf.order, level, bottommost, id)
 	if err != nil {
 		f.Close()
 		return nil, err

@@ -378,7 +378,7 @@ func (db *DB) makeRoom(g *commitGroup) error {
 			if len(g.requests) > 1 {
 				need = g.need(cf)
 			}
-			if !cf.active.full(cf.opts.WriteBufferSize) && cf.active.mem.HasRoom(need) && !db.stalled.Load() {
+			if !cf.active.full(cf.mutable().WriteBufferSize) && cf.active.mem.HasRoom(need) && !db.stalled.Load() {
 				continue
 			}
 			if err := db.makeRoomIn(cf, need); err != nil {
