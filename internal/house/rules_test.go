@@ -25,7 +25,8 @@ var mayImport = map[string]string{
 	"internal/wal":         "internal/record mmapfs internal/coding internal/keys github.com/klauspost/compress", // zstd: one stream over all records of a log
 	"internal/manifest":    "internal/record mmapfs internal/coding internal/keys github.com/zeebo/xxh3",         // xxh3: unique file ids
 	"internal/optionsfile": "mmapfs",
-	"blockcache":           "mmapfs",
+	"internal/tracefile":   "internal/table internal/coding internal/keys", // table names the callers
+	"blockcache":           "mmapfs internal/tracefile internal/table",     // the tracer
 
 	// Tables and memory. The two formats never import each other.
 	"internal/block": "internal/table internal/coding internal/hash internal/keys",
