@@ -9,11 +9,10 @@ import (
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
-// startBackground starts the goroutines that flush, compact and load.
+// startBackground starts the goroutines that schedule flushes and compactions, and load files.
 func (db *DB) startBackground() {
-	db.workers.Add(3)
-	go db.flushLoop()
-	go db.compactLoop()
+	db.workers.Add(2)
+	go db.dispatchLoop()
 	go db.loadLoop()
 }
 

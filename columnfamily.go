@@ -40,7 +40,8 @@ type ColumnFamily struct {
 	memID      uint64
 	flushing   bool                 // a flush of this family runs
 	flushBelow uint64               // memtables with ids up to this one are flushed without waiting for more
-	running    []*compaction.Choice // compactions of this family that run
+	running    []*compaction.Choice // compactions of this family under way
+	stall      familyStall
 
 	// tables are the open files by number. Guarded by db.mu.
 	tables map[uint64]*tableHandle

@@ -3,7 +3,6 @@ package flatrock
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/flatrock-db/flatrock/compaction"
@@ -39,6 +38,11 @@ func (cf *ColumnFamily) CompactRange(ctx context.Context, o *CompactRangeOptions
 	}
 	db.manual = append(db.manual, m)
 	db.work.Broadcast()
+	defer context.AfterFunc(ctx, func() { // it may be waiting for others to end
+		db.mu.Lock()
+		db.work.Broadcast()
+		db.mu.Unlock()
+	})()
 	for !m.done {
 		db.work.Wait()
 	}
@@ -62,36 +66,6 @@ func (cf *ColumnFamily) compactionOptions() *compaction.Options {
 	}
 }
 
-// compactLoop runs compactions one after the other: those that were asked for
-// first, then what the pickers find.
-func (db *DB) compactLoop() {
-	defer db.workers.Done()
-	defer db.placed.settle(db.log)()
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	for {
-		if db.stopping || db.background != nil {
-			db.endManualLocked()
-			if db.stopping {
-				return
-			}
-		} else if len(db.manual) > 0 {
-			m := db.manual[0]
-			db.runManualLocked(m)
-			m.done = true
-			db.manual = db.manual[1:]
-			db.work.Broadcast()
-			continue
-		} else if cf, choice := db.pickCompactionLocked(); choice != nil {
-			if err := db.compactLocked(db.lifetime, cf, choice); err != nil && !errors.Is(err, context.Canceled) {
-				db.failLocked("compaction", err)
-			}
-			continue
-		}
-		db.work.Wait()
-	}
-}
-
 // endManualLocked answers the manual compactions that will not run.
 func (db *DB) endManualLocked() {
 	for _, m := range db.manual {
@@ -106,54 +80,12 @@ func (db *DB) endManualLocked() {
 	}
 }
 
-func (db *DB) runManualLocked(m *manualCompaction) {
-	if m.err = m.ctx.Err(); m.err != nil || m.cf.dropped.Load() {
-		return
+// pickManualLocked chooses what a CompactRange has to merge, nil if nothing.
+func (db *DB) pickManualLocked(m *manualCompaction) (*compaction.Choice, error) {
+	if err := m.ctx.Err(); err != nil || m.cf.dropped.Load() {
+		return nil, err
 	}
-	choice, err := compaction.PickFull(m.cf.files.version, m.cf.compactionOptions(), compaction.FullOptions{Start: m.start, End: m.end, Force: m.force})
-	if err != nil || choice == nil {
-		m.err = err
-		return
-	}
-	m.err = db.compactLocked(m.ctx, m.cf, choice)
-	if m.err != nil && m.ctx.Err() == nil {
-		m.err = db.failLocked("compaction", m.err)
-	}
-}
-
-func (db *DB) pickCompactionLocked() (*ColumnFamily, *compaction.Choice) {
-	for _, cf := range db.families {
-		if cf.mutable().DisableAutoCompactions || cf.dropped.Load() {
-			continue
-		}
-		if c := compaction.Pick(cf.files.version, cf.compactionOptions()); c != nil {
-			return cf, c
-		}
-	}
-	return nil, nil
-}
-
-// compactLocked runs a choice and installs its result. It lets go of db.mu
-// meanwhile; the caller holds it before and after.
-func (db *DB) compactLocked(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice) error {
-	choice.SetBusy(true)
-	cf.running = append(cf.running, choice)
-	defer func() {
-		choice.SetBusy(false)
-		cf.running = slices.DeleteFunc(cf.running, func(c *compaction.Choice) bool { return c == choice })
-	}()
-	// The pinned state keeps the inputs open, whatever becomes of the family.
-	pinned, stripe := cf.acquire()
-	files := cf.files
-	handles := map[uint64]*tableHandle{}
-	for _, f := range choice.Files() {
-		handles[f.Number] = cf.tables[f.Number]
-	}
-	db.mu.Unlock()
-	err := db.compact(ctx, cf, choice, files, handles)
-	pinned.release(stripe)
-	db.mu.Lock()
-	return err
+	return compaction.PickFull(m.cf.files.version, m.cf.compactionOptions(), compaction.FullOptions{Start: m.start, End: m.end, Force: m.force})
 }
 
 func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle) error {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/manifest"
@@ -61,7 +60,6 @@ type DB struct {
 
 	// stalled sends writers through waitOutStall, slowed through delay.
 	stalled, slowed atomic.Bool
-	delayedUntil    time.Time // owned by the commit leader
 
 	// manifestMu is held while an edit is written and applied, so that edits reach
 	// the MANIFEST in the order of the versions they describe.
@@ -79,6 +77,8 @@ type DB struct {
 	work       *sync.Cond // background work was requested or finished
 	workers    sync.WaitGroup
 	stopping   bool
+	sched      schedule
+	delays     delayedWrites
 	manual     []*manualCompaction
 	loading    bool // files wait for loadLoop
 }

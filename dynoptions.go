@@ -26,6 +26,7 @@ func (db *DB) mutable() *Options { return db.inForce.Load() }
 // RocksDB's names. Each is in familySettings or compressionSettings.
 var changeableFamilyOptions = []string{
 	"write_buffer_size", "max_write_buffer_number",
+	"soft_pending_compaction_bytes_limit", "hard_pending_compaction_bytes_limit",
 	"level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger",
 	"target_file_size_base", "target_file_size_multiplier",
 	"max_bytes_for_level_base", "max_bytes_for_level_multiplier",
@@ -38,6 +39,7 @@ var changeableFamilyOptions = []string{
 // RocksDB's names. Each is in dbSettings.
 var changeableDBOptions = []string{
 	"max_total_wal_size", "delayed_write_rate", "avoid_flush_during_shutdown",
+	"max_background_jobs", "max_background_compactions", "max_background_flushes", "max_subcompactions",
 }
 
 // blockOptionsAtOpen are the options of block-based tables that SetOptions does not
@@ -125,7 +127,8 @@ func (db *DB) SetDBOptions(options map[string]string) error {
 // work look again.
 func (db *DB) optionsChangedLocked() {
 	db.setFamiliesLocked(db.families)
-	db.updateStallLocked()
+	db.delays.setMax(db.mutable().DelayedWriteRate)
+	db.updateStallLocked(db.families...)
 }
 
 func (db *DB) saveChanged() error {

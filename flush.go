@@ -95,7 +95,7 @@ func (db *DB) waitUntil(ctx context.Context, done func() (bool, error)) error {
 
 // pickFlushLocked chooses the family whose oldest memtables are to be flushed next.
 func (db *DB) pickFlushLocked() (*ColumnFamily, []*memState) {
-	for _, cf := range db.families {
+	for _, cf := range rotated(db.families, db.sched.nextFlush) {
 		n := len(cf.immutables)
 		if n == 0 || cf.flushing || cf.dropped.Load() {
 			continue
@@ -118,37 +118,6 @@ func (db *DB) pickFlushLocked() (*ColumnFamily, []*memState) {
 		return cf, mems
 	}
 	return nil, nil
-}
-
-// flushLoop writes immutable memtables to level 0, one family at a time.
-func (db *DB) flushLoop() {
-	defer db.workers.Done()
-	defer db.placed.settle(db.log)()
-	for {
-		db.mu.Lock()
-		cf, mems := db.pickFlushLocked()
-		for cf == nil && !db.stopping && db.background == nil {
-			db.work.Wait()
-			cf, mems = db.pickFlushLocked()
-		}
-		if db.background != nil || db.stopping {
-			db.mu.Unlock()
-			return
-		}
-		cf.flushing = true
-		// The pinned state keeps the memtables, whatever becomes of the family.
-		pinned, stripe := cf.acquire()
-		db.mu.Unlock()
-		err := db.flushMemtables(cf, mems)
-		pinned.release(stripe)
-		db.mu.Lock()
-		cf.flushing = false
-		if err != nil {
-			db.failLocked("flush", err)
-		}
-		db.updateStallLocked()
-		db.mu.Unlock()
-	}
 }
 
 // flushMemtables writes mems (newest first, the family's oldest) to level 0 and

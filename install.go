@@ -131,6 +131,7 @@ func (db *DB) publishChangeLocked(c familyChange) error {
 		cf.logNumber = edit.LogNumber.Value
 	}
 	cf.publish(cf.active, cf.immutables, files)
+	db.assessLocked(cf)
 	return nil
 }
 

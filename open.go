@@ -64,6 +64,7 @@ func newDB(dir string, o *Options) (*DB, error) {
 		db.log = slog.New(slog.DiscardHandler)
 	}
 	db.work = sync.NewCond(&db.mu)
+	db.delays.setMax(opts.DelayedWriteRate)
 	db.lifetime, db.endLife = context.WithCancel(context.Background())
 	db.hostID = opts.DBHostID
 	if db.hostID == "" {
@@ -79,6 +80,8 @@ func (opts *Options) fill() error {
 	orInt(&opts.MaxManifestFileSize, manifest.DefaultMaxFileSize)
 	orInt(&opts.MaxWriteBatchGroupSize, 1<<20)
 	orInt(&opts.DelayedWriteRate, 16<<20)
+	orInt(&opts.MaxBackgroundJobs, 2)
+	orInt(&opts.MaxSubcompactions, 1)
 	orInt(&opts.BlockCacheSize, 32<<20)
 	if opts.WALRecoveryMode < PointInTimeRecovery || opts.WALRecoveryMode > SkipAnyCorruptedRecords {
 		return fmt.Errorf("%w: WALRecoveryMode %d", ErrInvalidArgument, opts.WALRecoveryMode)

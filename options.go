@@ -113,9 +113,20 @@ type Options struct {
 	// log record. Zero means 1 MiB. RocksDB: max_write_batch_group_size_bytes.
 	MaxWriteBatchGroupSize int64
 
-	// DelayedWriteRate is how many bytes a second writes may add while a family is
-	// slowed down. Zero means 16 MiB. RocksDB: delayed_write_rate, which adapts
-	// itself from there; this one stays.
+	// MaxBackgroundJobs is how many flushes and compactions may run at once: a
+	// quarter of them, but at least one, are for flushes. Zero means 2. RocksDB: max_background_jobs.
+	MaxBackgroundJobs int
+	// MaxBackgroundCompactions and MaxBackgroundFlushes say it for each; once one of them is
+	// set, MaxBackgroundJobs has no meaning, and the other counts as 1 if it is zero.
+	// RocksDB: max_background_compactions, max_background_flushes.
+	MaxBackgroundCompactions, MaxBackgroundFlushes int
+	// MaxSubcompactions is how many goroutines a compaction out of level 0, or one that was
+	// asked for, may share its key range among. Zero means 1. RocksDB: max_subcompactions.
+	MaxSubcompactions int
+
+	// DelayedWriteRate is how many bytes a second writes may add at most while a family
+	// delays them. The rate falls from there while compactions lose ground, and
+	// rises again. Zero means 16 MiB. RocksDB: delayed_write_rate.
 	DelayedWriteRate int64
 
 	// AvoidFlushDuringRecovery keeps replayed logs in memory instead of writing
@@ -418,6 +429,12 @@ type ColumnFamilyOptions struct {
 	// level0_slowdown_writes_trigger, level0_stop_writes_trigger.
 	Level0SlowdownWritesTrigger int
 	Level0StopWritesTrigger     int
+	// SoftPendingCompactionBytesLimit is how many bytes compactions may be behind before
+	// writes are slowed down, HardPendingCompactionBytesLimit before they are held. Zero means
+	// 64 GiB and 256 GiB, NoLimit none. RocksDB: soft_pending_compaction_bytes_limit,
+	// hard_pending_compaction_bytes_limit.
+	SoftPendingCompactionBytesLimit int64
+	HardPendingCompactionBytesLimit int64
 	// TargetFileSizeBase is the size in bytes of files in level 1;
 	// TargetFileSizeMultiplier is the factor per level below. Zero means 64 MiB and 1.
 	TargetFileSizeBase       int64
@@ -454,6 +471,9 @@ type ColumnFamilyOptions struct {
 	BloomLocality uint32
 }
 
+// NoLimit is RocksDB's zero in options whose zero means the default.
+const NoLimit = -1
+
 // DefaultColumnFamilyName is the family that every database has.
 const DefaultColumnFamilyName = "default"
 
@@ -485,6 +505,8 @@ func (o *ColumnFamilyOptions) withDefaults() *ColumnFamilyOptions {
 	orInt(&c.Level0FileNumCompactionTrigger, 4)
 	orInt(&c.Level0SlowdownWritesTrigger, 20)
 	orInt(&c.Level0StopWritesTrigger, 36)
+	orInt(&c.SoftPendingCompactionBytesLimit, 64<<30)
+	orInt(&c.HardPendingCompactionBytesLimit, 256<<30)
 	orInt(&c.TargetFileSizeBase, 64<<20)
 	orInt(&c.TargetFileSizeMultiplier, 1)
 	orInt(&c.MaxBytesForLevelBase, 256<<20)
@@ -497,6 +519,11 @@ func (o *ColumnFamilyOptions) withDefaults() *ColumnFamilyOptions {
 	// RocksDB keeps the three triggers in order.
 	c.Level0SlowdownWritesTrigger = max(c.Level0SlowdownWritesTrigger, c.Level0FileNumCompactionTrigger)
 	c.Level0StopWritesTrigger = max(c.Level0StopWritesTrigger, c.Level0SlowdownWritesTrigger)
+	if soft, hard := c.SoftPendingCompactionBytesLimit, c.HardPendingCompactionBytesLimit; soft < 0 {
+		c.SoftPendingCompactionBytesLimit = hard
+	} else if hard > 0 {
+		c.SoftPendingCompactionBytesLimit = min(soft, hard)
+	}
 	return &c
 }
 

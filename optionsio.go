@@ -65,6 +65,36 @@ func intSetting[T any, I int | int64 | uint32](name string, field func(*T) *I) s
 		}}
 }
 
+// limitSetting is for limits whose zero in RocksDB means none, our NoLimit.
+func limitSetting[T any](name string, field func(*T) *int64) setting[T] {
+	return setting[T]{name,
+		func(o *T) string { return strconv.FormatInt(max(*field(o), 0), 10) },
+		func(o *T, v optionsfile.Option) error {
+			n, err := v.Int64()
+			if n == 0 {
+				n = NoLimit
+			}
+			*field(o) = n
+			return err
+		}}
+}
+
+// unsetSetting is for numbers whose -1 in RocksDB is our zero: not set.
+func unsetSetting[T any](name string, field func(*T) *int) setting[T] {
+	return setting[T]{name,
+		func(o *T) string {
+			if n := *field(o); n != 0 {
+				return strconv.Itoa(n)
+			}
+			return "-1"
+		},
+		func(o *T, v optionsfile.Option) error {
+			n, err := v.Int64()
+			*field(o) = int(max(n, 0))
+			return err
+		}}
+}
+
 func boolSetting[T any](name string, get func(*T) bool, set func(*T, bool)) setting[T] {
 	return setting[T]{name,
 		func(o *T) string { return strconv.FormatBool(get(o)) },
@@ -91,6 +121,8 @@ var familySettings = []setting[ColumnFamilyOptions]{
 	intSetting("level0_file_num_compaction_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0FileNumCompactionTrigger }),
 	intSetting("level0_slowdown_writes_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0SlowdownWritesTrigger }),
 	intSetting("level0_stop_writes_trigger", func(o *ColumnFamilyOptions) *int { return &o.Level0StopWritesTrigger }),
+	limitSetting("soft_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *int64 { return &o.SoftPendingCompactionBytesLimit }),
+	limitSetting("hard_pending_compaction_bytes_limit", func(o *ColumnFamilyOptions) *int64 { return &o.HardPendingCompactionBytesLimit }),
 	intSetting("target_file_size_base", func(o *ColumnFamilyOptions) *int64 { return &o.TargetFileSizeBase }),
 	intSetting("target_file_size_multiplier", func(o *ColumnFamilyOptions) *int { return &o.TargetFileSizeMultiplier }),
 	intSetting("max_bytes_for_level_base", func(o *ColumnFamilyOptions) *int64 { return &o.MaxBytesForLevelBase }),
@@ -114,6 +146,10 @@ var dbSettings = []setting[Options]{
 	intSetting("max_total_wal_size", func(o *Options) *int64 { return &o.MaxTotalWALSize }),
 	intSetting("max_manifest_file_size", func(o *Options) *int64 { return &o.MaxManifestFileSize }),
 	intSetting("delayed_write_rate", func(o *Options) *int64 { return &o.DelayedWriteRate }),
+	intSetting("max_background_jobs", func(o *Options) *int { return &o.MaxBackgroundJobs }),
+	unsetSetting("max_background_compactions", func(o *Options) *int { return &o.MaxBackgroundCompactions }),
+	unsetSetting("max_background_flushes", func(o *Options) *int { return &o.MaxBackgroundFlushes }),
+	intSetting("max_subcompactions", func(o *Options) *int { return &o.MaxSubcompactions }),
 	flagSetting("avoid_flush_during_recovery", func(o *Options) *bool { return &o.AvoidFlushDuringRecovery }),
 	flagSetting("avoid_flush_during_shutdown", func(o *Options) *bool { return &o.AvoidFlushDuringShutdown }),
 }

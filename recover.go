@@ -321,7 +321,7 @@ func (cf *ColumnFamily) adopt(v *manifest.Version, logNumber uint64) error {
 	}
 	cf.files, cf.logNumber = files, logNumber
 	cf.publish(cf.active, cf.immutables, files)
-	cf.db.updateStallLocked()
+	cf.db.updateStallLocked(cf)
 	return nil
 }
 

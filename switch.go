@@ -2,7 +2,6 @@ package flatrock
 
 import (
 	"fmt"
-	"time"
 )
 
 // makeRoomIn is the slow path of makeRoom: it waits out stalls, then makes the
@@ -27,85 +26,6 @@ func (cf *ColumnFamily) maxMemtableBytes() int64 {
 		return limit
 	}
 	return maxWriteBufferSize
-}
-
-// waitOutStall holds the leader, and so all writers, while a family has too many
-// immutable memtables or too many files in level 0.
-func (db *DB) waitOutStall() error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	for {
-		if db.background != nil {
-			return db.background
-		}
-		if db.stopping {
-			return ErrClosed
-		}
-		family, cause := db.stallLocked()
-		if cause == stallNone || cause == stallSlowdown {
-			return nil
-		}
-		start := time.Now()
-		db.log.Info("write stall", "family", family, "cause", cause.String())
-		db.work.Wait()
-		db.metrics.addStall(cause, time.Since(start))
-	}
-}
-
-// stallCause is why writes are held.
-type stallCause int
-
-const (
-	stallNone      stallCause = iota
-	stallMemtables            // MaxWriteBufferNumber immutable memtables wait for their flush
-	stallLevel0               // level 0 has Level0StopWritesTrigger files
-	stallSlowdown             // level 0 has Level0SlowdownWritesTrigger files: writes are delayed, not held
-	stallCauses
-)
-
-func (c stallCause) String() string {
-	return [...]string{"none", "memtables", "level0", "level0-slowdown"}[c]
-}
-
-func (db *DB) stallLocked() (family string, cause stallCause) {
-	for _, cf := range db.families {
-		switch {
-		case len(cf.immutables) >= cf.mutable().MaxWriteBufferNumber:
-			return cf.name, stallMemtables
-		case !cf.mutable().DisableAutoCompactions && len(cf.files.version.Levels[0]) >= cf.mutable().Level0StopWritesTrigger:
-			return cf.name, stallLevel0
-		}
-	}
-	for _, cf := range db.families {
-		if !cf.mutable().DisableAutoCompactions && len(cf.files.version.Levels[0]) >= cf.mutable().Level0SlowdownWritesTrigger {
-			return cf.name, stallSlowdown
-		}
-	}
-	return "", stallNone
-}
-
-// delay makes a group of so many bytes wait its turn while writes are slowed
-// down. What it did not wait, because a wait would be too short to be worth it,
-// the groups after it do. Only the commit leader calls it.
-func (db *DB) delay(bytes int64) {
-	now := time.Now()
-	if db.delayedUntil.Before(now) {
-		db.delayedUntil = now
-	}
-	db.delayedUntil = db.delayedUntil.Add(time.Duration(bytes) * time.Second / time.Duration(db.mutable().DelayedWriteRate))
-	if wait := db.delayedUntil.Sub(now); wait >= time.Millisecond {
-		time.Sleep(wait)
-		db.metrics.addStall(stallSlowdown, wait)
-	}
-}
-
-// updateStallLocked recomputes the flag that sends writers to the slow path, and
-// wakes who waits for background work. Called after each change of what it depends on.
-func (db *DB) updateStallLocked() {
-	_, cause := db.stallLocked()
-	db.slowed.Store(cause == stallSlowdown)
-	db.stalled.Store(cause == stallMemtables || cause == stallLevel0 || db.background != nil || db.stopping)
-	db.work.Broadcast()
 }
 
 // switchMemtables makes the memtables of the families immutable, gives them new ones with
@@ -148,7 +68,7 @@ func (db *DB) switchMemtables(families []*ColumnFamily, need int64) error {
 			cf.active.logNumber = log.number
 		}
 	}
-	db.updateStallLocked()
+	db.updateStallLocked(families...)
 	db.mu.Unlock()
 	db.retirePublished()
 	return nil

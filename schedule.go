@@ -1,0 +1,183 @@
+package flatrock
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/flatrock-db/flatrock/compaction"
+)
+
+// schedule is what runs in the background. Guarded by db.mu.
+type schedule struct {
+	flushes, compactions int // under way
+	paused               int // calls of PauseBackgroundWork that were not continued yet
+	// nextFlush and nextCompaction are the ids of the families to ask first, so
+	// that a busy family does not starve the others.
+	nextFlush, nextCompaction uint32
+}
+
+// dispatchLoop starts flushes and compactions, each on a goroutine of its own, as
+// soon as there is something to do and the limits allow it. Flushes come first:
+// writers wait for them.
+func (db *DB) dispatchLoop() {
+	defer db.workers.Done()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for !db.stopping {
+		job := db.nextJobLocked()
+		if job == nil {
+			db.work.Wait()
+			continue
+		}
+		db.workers.Go(func() {
+			defer db.placed.settle(db.log)()
+			job()
+		})
+	}
+	db.endManualLocked()
+}
+
+// nextJobLocked takes the next flush or compaction, nil if none may begin.
+func (db *DB) nextJobLocked() (job func()) {
+	if db.background != nil {
+		db.endManualLocked()
+		return nil
+	}
+	if db.sched.paused > 0 {
+		return nil
+	}
+	if flushes, _ := db.mutable().jobLimits(); db.sched.flushes < flushes {
+		if cf, mems := db.pickFlushLocked(); cf != nil {
+			return db.flushJobLocked(cf, mems)
+		}
+	}
+	return db.nextCompactionLocked()
+}
+
+// jobLimits derives how many flushes and compactions may run at once from
+// MaxBackgroundJobs and the two older options, as RocksDB does.
+func (o *Options) jobLimits() (flushes, compactions int) {
+	if o.MaxBackgroundFlushes == 0 && o.MaxBackgroundCompactions == 0 {
+		flushes = max(1, o.MaxBackgroundJobs/4)
+		return flushes, max(1, o.MaxBackgroundJobs-flushes)
+	}
+	return max(1, o.MaxBackgroundFlushes), max(1, o.MaxBackgroundCompactions)
+}
+
+// nextCompactionLocked takes the next compaction: those that were asked for first,
+// then what the pickers find. As in RocksDB, automatic compactions run one at a
+// time unless some family falls behind.
+func (db *DB) nextCompactionLocked() (job func()) {
+	_, limit := db.mutable().jobLimits()
+	if db.sched.compactions >= limit {
+		return nil
+	}
+	waiting := map[*ColumnFamily]bool{} // for running compactions to end
+	for i := 0; i < len(db.manual); {
+		m := db.manual[i]
+		choice, err := db.pickManualLocked(m)
+		if errors.Is(err, compaction.ErrBusy) || choice != nil && m.cf.conflictsLocked(choice) {
+			waiting[m.cf] = true
+			i++
+			continue
+		}
+		db.manual = slices.Delete(slices.Clone(db.manual), i, i+1)
+		if choice == nil {
+			m.finish(db, err)
+			continue
+		}
+		return db.compactionJobLocked(m.ctx, m.cf, choice, m)
+	}
+	if db.sched.compactions > 0 && !db.speedupLocked() {
+		return nil
+	}
+	for _, cf := range rotated(db.families, db.sched.nextCompaction) {
+		if cf.mutable().DisableAutoCompactions || cf.dropped.Load() || waiting[cf] {
+			continue
+		}
+		choice := compaction.Pick(cf.files.version, cf.compactionOptions())
+		if choice == nil || cf.conflictsLocked(choice) {
+			continue
+		}
+		db.sched.nextCompaction = cf.id + 1
+		return db.compactionJobLocked(db.lifetime, cf, choice, nil)
+	}
+	return nil
+}
+
+// rotated lists families, which are in the order of their ids, from id on.
+func rotated(families []*ColumnFamily, id uint32) []*ColumnFamily {
+	i := slices.IndexFunc(families, func(cf *ColumnFamily) bool { return cf.id >= id })
+	if i <= 0 {
+		return families
+	}
+	return slices.Concat(families[i:], families[:i])
+}
+
+// conflictsLocked reports whether the outputs of c could overlap those of a compaction under way.
+// The pickers look at the files only, and a range may have none in the output level.
+func (cf *ColumnFamily) conflictsLocked(c *compaction.Choice) bool {
+	return slices.ContainsFunc(cf.running, func(r *compaction.Choice) bool {
+		return r.OutputLevel == c.OutputLevel &&
+			cf.order.Compare(r.Smallest, c.Largest) <= 0 && cf.order.Compare(c.Smallest, r.Largest) <= 0
+	})
+}
+
+// compactionJobLocked takes the files of a choice and returns what compacts them.
+// m is the CompactRange that waits for it, or nil.
+func (db *DB) compactionJobLocked(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, m *manualCompaction) func() {
+	db.sched.compactions++
+	choice.SetBusy(true)
+	cf.running = append(cf.running, choice)
+	// The pinned state keeps the inputs open, whatever becomes of the family.
+	pinned, stripe := cf.acquire()
+	files := cf.files
+	handles := map[uint64]*tableHandle{}
+	for _, f := range choice.Files() {
+		handles[f.Number] = cf.tables[f.Number]
+	}
+	return func() {
+		err := db.compact(ctx, cf, choice, files, handles)
+		pinned.release(stripe)
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		choice.SetBusy(false)
+		cf.running = slices.DeleteFunc(cf.running, func(c *compaction.Choice) bool { return c == choice })
+		db.sched.compactions--
+		if err != nil && ctx.Err() == nil {
+			err = db.failLocked("compaction", err)
+		}
+		if m != nil {
+			m.finish(db, err)
+		}
+		db.updateStallLocked()
+	}
+}
+
+// finish answers the CompactRange that waits.
+func (m *manualCompaction) finish(db *DB, err error) {
+	m.done, m.err = true, err
+	db.work.Broadcast()
+}
+
+// flushJobLocked takes memtables of a family and returns what flushes them.
+func (db *DB) flushJobLocked(cf *ColumnFamily, mems []*memState) func() {
+	db.sched.flushes++
+	db.sched.nextFlush = cf.id + 1
+	cf.flushing = true
+	// The pinned state keeps the memtables, whatever becomes of the family.
+	pinned, stripe := cf.acquire()
+	return func() {
+		err := db.flushMemtables(cf, mems)
+		pinned.release(stripe)
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		cf.flushing = false
+		db.sched.flushes--
+		if err != nil {
+			db.failLocked("flush", err)
+		}
+		db.updateStallLocked()
+	}
+}

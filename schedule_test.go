@@ -1,0 +1,126 @@
+package flatrock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+func TestJobLimits(t *testing.T) {
+	for _, c := range []struct{ jobs, compactions, flushes, wantFlushes, wantCompactions int }{
+		{2, 0, 0, 1, 1},
+		{1, 0, 0, 1, 1},
+		{8, 0, 0, 2, 6},
+		{12, 0, 0, 3, 9},
+		{2, 4, 0, 1, 4}, // E1's flags
+		{2, 8, 0, 1, 8},
+		{16, 0, 3, 3, 1},
+	} {
+		o := Options{MaxBackgroundJobs: c.jobs, MaxBackgroundCompactions: c.compactions, MaxBackgroundFlushes: c.flushes}
+		if f, n := o.jobLimits(); f != c.wantFlushes || n != c.wantCompactions {
+			t.Errorf("%+v: %d flushes and %d compactions", c, f, n)
+		}
+	}
+}
+
+// meeting is a hook that lets nobody create a table file before n are at it.
+type meeting struct {
+	mu     sync.Mutex
+	n      int
+	opened chan struct{}
+}
+
+func newMeeting(n int) *meeting { return &meeting{n: n, opened: make(chan struct{})} }
+
+func (m *meeting) hook(op mmapfs.Op, name string) error {
+	if op != mmapfs.OpCreate || !strings.HasSuffix(name, ".sst") {
+		return nil
+	}
+	m.mu.Lock()
+	if m.n--; m.n == 0 {
+		close(m.opened)
+	}
+	m.mu.Unlock()
+	<-m.opened
+	return nil
+}
+
+// TestFamiliesFlushAtOnce: each flush waits at its file until the others are there.
+func TestFamiliesFlushAtOnce(t *testing.T) {
+	fsys := mmapfs.NewFault(mmapfs.NewMem())
+	o := &Options{CreateIfMissing: true, CreateMissingColumnFamilies: true, MaxBackgroundFlushes: 3}
+	for i := range 2 {
+		o.ColumnFamilies = append(o.ColumnFamilies, ColumnFamilyDescriptor{fmt.Sprint("family", i), nil})
+	}
+	db := mustOpen(t, fsys, o)
+	fsys.SetHook(newMeeting(3).hook)
+	for _, cf := range db.ColumnFamilies() {
+		if err := cf.Put(nil, []byte("key"), []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+		if err := cf.Flush(context.Background(), &FlushOptions{NoWait: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, cf := range db.ColumnFamilies() {
+		if err := cf.Flush(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := db.Metrics().Flushes; n != 3 {
+		t.Errorf("%d flushes, want 3", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCompactionsRunAtOnce: three families that are far behind compact side by side, and a
+// flush goes on beside them.
+func TestCompactionsRunAtOnce(t *testing.T) {
+	fsys := mmapfs.NewFault(mmapfs.NewMem())
+	cf := &ColumnFamilyOptions{DisableAutoCompactions: true, Level0FileNumCompactionTrigger: 2}
+	o := &Options{CreateIfMissing: true, CreateMissingColumnFamilies: true, MaxBackgroundCompactions: 3, ColumnFamily: cf}
+	for i := range 2 {
+		o.ColumnFamilies = append(o.ColumnFamilies, ColumnFamilyDescriptor{fmt.Sprint("family", i), cf})
+	}
+	db := mustOpen(t, fsys, o)
+	for i := range 4 {
+		for _, cf := range db.ColumnFamilies() {
+			if err := cf.Put(nil, []byte("key"), fmt.Append(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+			if err := cf.Flush(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cf.DisableAutoCompactions = false
+	fsys.SetHook(newMeeting(4).hook)
+	db = mustOpen(t, fsys, o)
+	if err := db.Put(nil, []byte("other"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Flush(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	err := db.waitUntil(context.Background(), func() (bool, error) { return db.metrics.compactions.Load() >= 3, db.background })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cf := range db.ColumnFamilies() {
+		if v, err := cf.Get(nil, []byte("key"), nil); err != nil || string(v) != "3" {
+			t.Errorf("family %s: %q, %v", cf.Name(), v, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,114 @@
+package flatrock
+
+import (
+	"testing"
+	"time"
+)
+
+// TestStallConditions draws RocksDB's rules.
+func TestStallConditions(t *testing.T) {
+	o := (&ColumnFamilyOptions{MaxWriteBufferNumber: 2}).withDefaults()
+	many := (&ColumnFamilyOptions{MaxWriteBufferNumber: 5, MinWriteBufferNumberToMerge: 2}).withDefaults()
+	merging := (&ColumnFamilyOptions{MaxWriteBufferNumber: 5, MinWriteBufferNumberToMerge: 4}).withDefaults()
+	manual := (&ColumnFamilyOptions{DisableAutoCompactions: true}).withDefaults()
+	unlimited := (&ColumnFamilyOptions{SoftPendingCompactionBytesLimit: NoLimit, HardPendingCompactionBytesLimit: NoLimit}).withDefaults()
+	for _, c := range []struct {
+		o                  *ColumnFamilyOptions
+		immutables, level0 int
+		pending            uint64
+		want               stallCause
+	}{
+		{o, 0, 0, 0, stallNone},
+		{o, 1, 19, 64<<30 - 1, stallNone},
+		{o, 2, 0, 0, stallMemtables},
+		{o, 0, 20, 0, stallLevel0Slowdown},
+		{o, 0, 35, 0, stallLevel0Slowdown},
+		{o, 0, 36, 0, stallLevel0},
+		{o, 2, 36, 1 << 60, stallMemtables},
+		{o, 0, 0, 64 << 30, stallPendingSlowdown},
+		{o, 0, 0, 256 << 30, stallPending},
+		{o, 0, 20, 256 << 30, stallPending},
+		{many, 3, 0, 0, stallNone},
+		{many, 4, 0, 0, stallMemtablesSlowdown},
+		{many, 5, 0, 0, stallMemtables},
+		{merging, 4, 0, 0, stallNone}, // a flush has only just become due
+		{manual, 1, 100, 1 << 60, stallNone},
+		{manual, 2, 100, 1 << 60, stallMemtables},
+		{unlimited, 0, 0, 1 << 60, stallNone},
+	} {
+		if got := stallOf(c.o, c.immutables, c.level0, c.pending); got != c.want {
+			t.Errorf("%d immutable memtables, %d files, %d bytes: %v, want %v", c.immutables, c.level0, c.pending, got, c.want)
+		}
+	}
+	if n := speedupFiles(o); n != 8 {
+		t.Errorf("compactions side by side from %d files on, want 8", n)
+	}
+	if n := speedupFiles((&ColumnFamilyOptions{Level0FileNumCompactionTrigger: 8, Level0SlowdownWritesTrigger: 16}).withDefaults()); n != 10 {
+		t.Errorf("compactions side by side from %d files on, want 10", n)
+	}
+}
+
+// TestDelayedWriteRate walks the rate through what compactions may do to it.
+func TestDelayedWriteRate(t *testing.T) {
+	var d delayedWrites
+	d.setMax(16 << 20)
+	want := func(what string, rate float64) {
+		t.Helper()
+		if float64(d.rate) < rate*0.999 || float64(d.rate) > rate*1.001 {
+			t.Fatalf("%s: %d bytes a second, want %.0f", what, d.rate, rate)
+		}
+	}
+	d.begin()
+	want("begin", 16<<20)
+	d.adapt(false, 100, 200)
+	want("behind more", 16<<20*0.8)
+	d.adapt(false, 200, 200)
+	want("behind as before", 16<<20*0.8*0.8)
+	d.adapt(false, 200, 100)
+	want("behind less", 16<<20*0.8)
+	d.adapt(false, 0, 100)
+	want("behind for the first time", 16<<20*0.8)
+	d.adapt(true, 200, 100)
+	want("nearly stopped", 16<<20*0.8*0.6)
+	d.reward()
+	want("recovered", 16<<20*0.8*0.6*1.4)
+	d.begin()
+	want("the next time", 16<<20*0.8*0.6*1.4)
+	d.reward()
+	d.reward()
+	want("never above what was asked for", 16<<20)
+	for range 100 {
+		d.adapt(true, 0, 1)
+	}
+	want("never below the least", 16<<10)
+	d.restart()
+	want("without automatic compactions", 16<<20)
+	d.setMax(1 << 10)
+	d.adapt(true, 0, 1)
+	want("slow by will", 1<<10)
+}
+
+// TestDelayedWritesKeepTheRate: the waits of many small writes add up to the rate.
+func TestDelayedWritesKeepTheRate(t *testing.T) {
+	var d delayedWrites
+	d.setMax(1 << 20)
+	d.begin()
+	start := time.Unix(1000, 0)
+	now, written := start, int64(0)
+	for now.Sub(start) < 2*time.Second {
+		wait := d.take(now, 1000)
+		if wait > 0 && wait < delayRefillTime {
+			t.Fatalf("a wait of %v is not worth it", wait)
+		}
+		written += 1000
+		now = now.Add(wait + 3*time.Microsecond)
+	}
+	rate := float64(written) / now.Sub(start).Seconds()
+	if rate < 0.95*(1<<20) || rate > 1.05*(1<<20) {
+		t.Errorf("%.0f bytes a second, want about %d", rate, 1<<20)
+	}
+	// A write larger than what a second allows waits as long as it takes.
+	if wait := d.take(now, 5<<20); wait < 4900*time.Millisecond || wait > 5100*time.Millisecond {
+		t.Errorf("5 MiB wait %v, want about 5 s", wait)
+	}
+}
