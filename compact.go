@@ -129,20 +129,26 @@ func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles
 		MaxGrandparentOverlap: choice.MaxGrandparentOverlap,
 		EpochNumber:           manifest.MinEpoch(choice.Files()),
 	}
+	for _, f := range choice.Files() {
+		job.Tombstones = handles[f.Number].tombs.AppendTombstones(job.Tombstones)
+	}
+	covered := compaction.NewCoverage(cf.order, job.Tombstones, cf.db.snapshots.list())
 	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20}
 	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
 		return handles[f.Number].reader().NewIterator(to), nil
 	}
 	for _, in := range choice.Inputs {
-		if in.Level > 0 {
-			job.Sources = append(job.Sources, compaction.LevelSource(cf.order, in.Files, open))
+		live := covered.Without(in.Files)
+		cf.db.metrics.droppedCovered.Add(int64(len(in.Files) - len(live)))
+		if in.Level > 0 && len(live) > 0 {
+			job.Sources = append(job.Sources, compaction.LevelSource(cf.order, live, open))
+		}
+		if in.Level == 0 {
+			for _, f := range live {
+				job.Sources = append(job.Sources, compaction.FileSource(f, handles[f.Number].reader().NewIterator(to)))
+			}
 		}
 		for _, f := range in.Files {
-			h := handles[f.Number]
-			if in.Level == 0 {
-				job.Sources = append(job.Sources, compaction.FileSource(f, h.reader().NewIterator(to)))
-			}
-			job.Tombstones = h.tombs.AppendTombstones(job.Tombstones)
 			if t := f.OldestAncestorTime; t > 0 && (job.OldestAncestorTime == 0 || t < job.OldestAncestorTime) {
 				job.OldestAncestorTime = t
 			}

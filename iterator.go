@@ -156,8 +156,8 @@ func withinBounds(run []tableRef, ro *ReadOptions) []tableRef {
 }
 
 func (it *iteratorState) addMemtable(m *memState) {
-	for _, l := range m.tombs.AppendLists(nil) {
-		it.tombs = append(it.tombs, iterator.SourceTombstones{Source: len(it.sources), List: l})
+	if m.tombs.Count() > 0 {
+		it.tombs = append(it.tombs, iterator.SourceTombstones{Source: len(it.sources), Live: m.tombs})
 	}
 	if m.mem.Entries() > 0 {
 		it.sources = append(it.sources, m.mem.NewIterator())

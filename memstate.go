@@ -87,7 +87,7 @@ func (m *memState) get(look *keys.Lookup) (value []byte, trailer uint64, ok bool
 	if m.mem.Entries() > 0 { // after a compaction nothing is there: no miss for its filter
 		value, trailer, ok = m.mem.Get(look)
 	}
-	if m.tombs.Count() > 0 {
+	if m.tombs.Count() > 0 && !(ok && keys.Seq(trailer) >= m.tombs.Newest()) {
 		cover := m.tombs.Cover(look.UserKey, look.Seq)
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
 			return nil, keys.Pack(cover, keys.KindRangeDelete), true

@@ -18,8 +18,11 @@ type metrics struct {
 	compactions  atomic.Int64
 	compactedIn  atomic.Int64
 	compactedOut atomic.Int64
-	stalls       [stallCauses]atomic.Int64
-	stallNanos   [stallCauses]atomic.Int64
+
+	droppedCovered atomic.Int64 // input files that range tombstones covered whole
+
+	stalls     [stallCauses]atomic.Int64
+	stallNanos [stallCauses]atomic.Int64
 }
 
 func (m *metrics) addStall(c stallCause, d time.Duration) {
@@ -35,6 +38,9 @@ type Metrics struct {
 	Flushes, FlushedBytes int64
 	// Compactions counts compactions, with the bytes of files they read and wrote.
 	Compactions, CompactedIn, CompactedOut int64
+	// CoveredFiles counts input files that compactions dropped without reading them, since
+	// range tombstones covered them whole.
+	CoveredFiles int64
 	// Stalls and StallTime say how often and how long writes were held, by cause:
 	// "memtables" (too many wait for their flush), "level0" (too many files there) or
 	// "level0-slowdown" (many files there: writes were delayed).
@@ -103,10 +109,11 @@ func (db *DB) Metrics() Metrics {
 		Writes: m.writes.Load(), WALBytes: m.walBytes.Load(),
 		Flushes: m.flushes.Load(), FlushedBytes: m.flushed.Load(),
 		Compactions: m.compactions.Load(), CompactedIn: m.compactedIn.Load(), CompactedOut: m.compactedOut.Load(),
-		Stalls:    map[string]int64{},
-		StallTime: map[string]time.Duration{},
-		Families:  map[string]FamilyMetrics{},
-		OffHeap:   mmapfs.OffHeap(),
+		CoveredFiles: m.droppedCovered.Load(),
+		Stalls:       map[string]int64{},
+		StallTime:    map[string]time.Duration{},
+		Families:     map[string]FamilyMetrics{},
+		OffHeap:      mmapfs.OffHeap(),
 
 		BlockCache: db.blockCacheMetrics(),
 	}

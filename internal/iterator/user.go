@@ -30,6 +30,7 @@ type SourceTombstones struct {
 	// them. Use a number of at least the number of sources where that is not sure.
 	Source int
 	List   *rangedel.List
+	Live   *rangedel.Mutable // of a memtable, instead of List
 }
 
 // Options is what a User walks by. All of it is fixed until the next Reset.
@@ -141,10 +142,15 @@ func (u *User) Reset(o *Options, sources []table.Iterator) {
 	u.o.Lower, u.o.Upper = nil, nil
 	u.tombstones, u.cursors = u.tombstones[:0], u.cursors[:0]
 	for _, t := range o.Tombstones {
-		if t.List.Len() > 0 {
-			u.tombstones = append(u.tombstones, t)
-			u.cursors = append(u.cursors, rangedel.Cursor{})
-			u.cursors[len(u.cursors)-1].Reset(t.List)
+		if t.Live == nil && t.List.Len() == 0 {
+			continue
+		}
+		u.tombstones = append(u.tombstones, t)
+		u.cursors = append(u.cursors, rangedel.Cursor{})
+		if c := &u.cursors[len(u.cursors)-1]; t.Live != nil {
+			c.ResetLive(t.Live)
+		} else {
+			c.Reset(t.List)
 		}
 	}
 	u.o.Tombstones, u.same = nil, coverSpan{}

@@ -1,30 +1,46 @@
 package rangedel
 
+import "github.com/flatrock-db/flatrock/internal/keys"
+
 // Cursor answers Cover for keys that come roughly in order, in either direction:
 // it remembers the fragment or gap of the last answer, so that most answers cost
 // two comparisons and no search. The zero Cursor is over an empty list. Not safe
 // for concurrent use.
 type Cursor struct {
 	list *List
+	live *Mutable // instead of list
 	// [lo, hi) is the span that the last search found: fragment frag, or a gap if
 	// that is -1. A nil bound is open.
 	lo, hi []byte
 	frag   int
 	known  bool
+	// Of a live memtable: the sequence number asked with, and its answer.
+	seq, newest uint64
 }
 
 // Reset puts c over l, which may be nil.
 func (c *Cursor) Reset(l *List) { *c = Cursor{list: l, frag: -1} }
 
+// ResetLive puts c over a live memtable's tombstones. It costs nothing, and those
+// that are added later do not matter to a reader that may not see them.
+func (c *Cursor) ResetLive(m *Mutable) { *c = Cursor{live: m, frag: -1} }
+
 // Empty reports whether there is nothing that could cover a key.
-func (c *Cursor) Empty() bool { return c.list == nil }
+func (c *Cursor) Empty() bool { return c.list == nil && c.live == nil }
 
 // Cover is List.Cover.
 func (c *Cursor) Cover(userKey []byte, seq uint64) uint64 {
 	if c.list == nil {
-		return 0
+		if c.live == nil {
+			return 0
+		}
+		if !c.known || c.seq != seq || !c.holds(&c.live.order, userKey) {
+			c.newest, c.lo, c.hi = c.live.coverSpan(userKey, seq)
+			c.known, c.seq = true, seq
+		}
+		return c.newest
 	}
-	if !c.known || !c.holds(userKey) {
+	if !c.known || !c.holds(&c.list.order, userKey) {
 		c.search(userKey)
 	}
 	if c.frag < 0 {
@@ -37,6 +53,9 @@ func (c *Cursor) Cover(userKey []byte, seq uint64) uint64 {
 // ok is false if it answered from a gap. An end of nil stands for an inclusive
 // end, past which the caller cannot seek by key alone.
 func (c *Cursor) Span() (start, end []byte, ok bool) {
+	if c.live != nil {
+		return c.lo, c.hi, c.known && c.newest > 0
+	}
 	if c.list == nil || c.frag < 0 {
 		return nil, nil, false
 	}
@@ -47,14 +66,13 @@ func (c *Cursor) Span() (start, end []byte, ok bool) {
 // Cover gives the same answer; nil stands for no bound. ok is false if nothing is
 // known beyond that key.
 func (c *Cursor) Bounds() (lo, hi []byte, ok bool) {
-	if c.list == nil {
+	if c.Empty() {
 		return nil, nil, true
 	}
 	return c.lo, c.hi, c.known
 }
 
-func (c *Cursor) holds(userKey []byte) bool {
-	order := c.list.order
+func (c *Cursor) holds(order *keys.Order, userKey []byte) bool {
 	return (c.lo == nil || order.Compare(c.lo, userKey) <= 0) &&
 		(c.hi == nil || order.Compare(userKey, c.hi) < 0)
 }

@@ -1,7 +1,6 @@
 package rangedel
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -9,34 +8,96 @@ import (
 	"github.com/flatrock-db/flatrock/internal/table"
 )
 
-// Mutable holds the range tombstones of a live memtable. Any number of readers
-// run beside a writer, without locks; writers exclude each other.
+// Mutable holds the range tombstones of a live memtable, always in fragments.
+// Any number of readers run beside a writer, without locks; writers exclude each
+// other. A tombstone costs its writer O(log n), and a read one descent of
+// O(log n), however many there are and however they overlap; nothing is ever
+// fragmented again. An immutable memtable goes on with the same tree.
 //
-// It is a small log-structured tree: each Add makes a list of one, and lists are
-// merged while the newer has at least half as many tombstones as the one before
-// it. So there are at most log2(n) lists, a tombstone is fragmented again log2(n)
-// times in its life, and a read asks each list. A reader sees the lists through
-// one atomic pointer; tombstones above its sequence number do not count, so it
-// may see newer ones safely.
+// The tree is a B+tree over the starts and ends of tombstones. A slot of a node
+// stands for the span from its bound to the next one, and has the sequence
+// numbers ("marks") of the tombstones that cover it whole but not the slot above
+// it. The cover of a key is the newest mark on the way down to it. When a span is
+// cut in two, both halves share the marks, which are immutable lists; so neither
+// cutting nor splitting a node ever moves a mark.
+//
+// A new bound replaces one node by a changed copy behind an atomic pointer, and a
+// mark is one atomic store. Readers may meet any mixture of old and new: what
+// they can miss is younger than what they may see.
 type Mutable struct {
-	order keys.Order
+	order    keys.Order
+	bytewise bool
 
-	mu    sync.Mutex // guards writes
-	parts []part     // newest last; guarded by mu
+	mu  sync.Mutex        // guards writes
+	all []table.Tombstone // in order of arrival; guarded by mu
 
-	lists  atomic.Pointer[[]*List] // newest last
+	root   atomic.Pointer[node]
 	count  atomic.Int64
-	keyLen atomic.Int64
+	newest atomic.Uint64 // greatest sequence number
+	bytes  atomic.Int64
 }
 
-// part is a list beside the tombstones that it was made from, for merging.
-type part struct {
-	tombstones []table.Tombstone
-	list       *List
+const (
+	fanOut    = 32
+	nodeBytes = 1400 // of the Go heap, about
+	markBytes = 32
+)
+
+// node has n slots. Slot 0 begins where the node does: searches of the node never
+// ask for less. Fixed once published, but for marks and kids.
+type node struct {
+	n      int
+	skip   int // of bytewise nodes: bounds 1 to n-1 share that many first bytes
+	images [fanOut]uint64
+	bounds [fanOut][]byte // of the very first slot nil: no bound
+	marks  [fanOut]atomic.Pointer[mark]
+	kids   *[fanOut]atomic.Pointer[node] // nil in a leaf
+}
+
+// mark is a list of sequence numbers, newest first. jump leads further down, so
+// that a search of a list takes logarithmic time.
+type mark struct {
+	seq        uint64
+	depth      int
+	next, jump *mark
+}
+
+// push returns the list with seq added.
+func (k *mark) push(seq uint64) *mark {
+	switch {
+	case k == nil:
+		return &mark{seq: seq, depth: 1}
+	case k.seq == seq:
+		return k
+	case k.seq > seq: // memtables that take writers side by side see them out of order
+		return k.next.push(seq).push(k.seq)
+	}
+	added := &mark{seq: seq, depth: k.depth + 1, next: k, jump: k}
+	if j := k.jump; j != nil && j.jump != nil && k.depth-j.depth == j.depth-j.jump.depth {
+		added.jump = j.jump
+	}
+	return added
+}
+
+// newestAt is the greatest sequence number of the list that is at most seq, or 0.
+func (k *mark) newestAt(seq uint64) uint64 {
+	for k != nil && k.seq > seq {
+		if k.jump != nil && k.jump.seq > seq {
+			k = k.jump
+		} else {
+			k = k.next
+		}
+	}
+	if k == nil {
+		return 0
+	}
+	return k.seq
 }
 
 // NewMutable returns an empty Mutable.
-func NewMutable(order keys.Order) *Mutable { return &Mutable{order: order} }
+func NewMutable(order keys.Order) *Mutable {
+	return &Mutable{order: order, bytewise: order.Bytewise()}
+}
 
 // Add inserts the tombstone [start, end) at seq. The keys are copied. An empty
 // range is ignored. Readers that begin later see it.
@@ -44,59 +105,266 @@ func (m *Mutable) Add(start, end []byte, seq uint64) {
 	if m.order.Compare(start, end) >= 0 {
 		return
 	}
-	both := make([]byte, 0, len(start)+len(end))
+	both := make([]byte, 0, len(start)+len(end)+1) // never nil, which stands for no bound
 	both = append(append(both, start...), end...)
 	n := len(start)
-	t := table.Tombstone{Start: both[:n:n], End: both[n:], Seq: seq}
+	start, end = both[:n:n], both[n:]
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	added := []table.Tombstone{t}
-	keep := len(m.parts)
-	for keep > 0 && 2*len(added) >= len(m.parts[keep-1].tombstones) {
-		keep--
-		added = append(slices.Clip(m.parts[keep].tombstones), added...)
+	m.all = append(m.all, table.Tombstone{Start: start, End: end, Seq: seq})
+	if m.root.Load() == nil {
+		m.root.Store(&node{n: 1})
+		m.bytes.Add(nodeBytes)
 	}
-	m.parts = append(m.parts[:keep], part{added, New(m.order, added)})
-
-	lists := make([]*List, len(m.parts))
-	for i, p := range m.parts {
-		lists[i] = p.list
+	m.cut(start)
+	m.cut(end)
+	m.markSpan(m.root.Load(), start, end, nil, seq)
+	m.bytes.Add(int64(len(both)) + 56)
+	if seq > m.newest.Load() {
+		m.newest.Store(seq)
 	}
-	m.keyLen.Add(int64(len(both)))
-	m.lists.Store(&lists)
 	m.count.Add(1)
 }
 
 // Count is the number of tombstones added. Zero lets a reader skip everything else.
 func (m *Mutable) Count() int64 { return m.count.Load() }
 
+// Newest is the greatest sequence number of a tombstone, 0 without any: entries
+// from there on are not covered.
+func (m *Mutable) Newest() uint64 { return m.newest.Load() }
+
 // UsedBytes is about what the tombstones hold of the Go heap, in bytes.
-func (m *Mutable) UsedBytes() int64 {
-	const perTombstone = 160 // its struct twice, one or two fragments
-	return m.keyLen.Load() + perTombstone*m.count.Load()
-}
+func (m *Mutable) UsedBytes() int64 { return m.bytes.Load() }
 
 // Cover is List.Cover over all tombstones. No allocation.
 func (m *Mutable) Cover(userKey []byte, seq uint64) uint64 {
-	lists := m.lists.Load()
-	if lists == nil {
+	x := m.root.Load()
+	if x == nil {
 		return 0
 	}
 	var newest uint64
-	for _, l := range *lists {
-		newest = max(newest, l.Cover(userKey, seq))
+	for {
+		i := m.find(x, userKey)
+		if k := x.marks[i].Load(); k != nil {
+			if k.seq <= seq { // nearly every read is newer than every tombstone
+				newest = max(newest, k.seq)
+			} else {
+				newest = max(newest, k.newestAt(seq))
+			}
+		}
+		if x.kids == nil {
+			return newest
+		}
+		x = x.kids[i].Load()
 	}
-	return newest
 }
 
-// AppendLists appends the lists that together hold the tombstones added so far.
-// They stay as they are when more is added.
-func (m *Mutable) AppendLists(dst []*List) []*List {
-	if lists := m.lists.Load(); lists != nil {
-		dst = append(dst, *lists...)
+// coverSpan is Cover, and the span [lo, hi) around userKey in which it holds for
+// good; nil for no bound.
+func (m *Mutable) coverSpan(userKey []byte, seq uint64) (newest uint64, lo, hi []byte) {
+	x := m.root.Load()
+	if x == nil {
+		return 0, nil, nil
 	}
-	return dst
+	for {
+		i := m.find(x, userKey)
+		newest = max(newest, x.marks[i].Load().newestAt(seq))
+		lo = x.bounds[i]
+		if i+1 < x.n {
+			hi = x.bounds[i+1]
+		}
+		if x.kids == nil {
+			return newest, lo, hi
+		}
+		x = x.kids[i].Load()
+	}
+}
+
+// find returns the last slot of x that begins at or before userKey.
+func (m *Mutable) find(x *node, userKey []byte) int {
+	if !m.bytewise {
+		return m.findIn(x, userKey, x.n)
+	}
+	if x.skip > 0 {
+		if c := comparePrefix(userKey, x.bounds[1][:x.skip]); c < 0 {
+			return 0
+		} else if c > 0 {
+			return x.n - 1
+		}
+	}
+	want := image(userKey, x.skip)
+	i := imageLimit(x.images[1:x.n], want)
+	if i > 0 && x.images[i] == want && m.order.Compare(x.bounds[i], userKey) > 0 {
+		return m.findIn(x, userKey, i)
+	}
+	return i
+}
+
+// findIn is find among the first n slots, by comparing keys.
+func (m *Mutable) findIn(x *node, userKey []byte, n int) int {
+	lo, hi := 0, n
+	for hi-lo > 1 {
+		mid := int(uint(lo+hi) >> 1)
+		if m.order.Compare(x.bounds[mid], userKey) <= 0 {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// begins reports whether slot i of x begins at key.
+func (m *Mutable) begins(x *node, i int, key []byte) bool {
+	return x.bounds[i] != nil && m.order.Compare(x.bounds[i], key) == 0
+}
+
+// cut makes key a bound of a leaf's slot.
+func (m *Mutable) cut(key []byte) {
+	x := m.root.Load()
+	left, right := m.cutIn(x, key)
+	if right != nil {
+		root := &node{n: 2, kids: new([fanOut]atomic.Pointer[node])}
+		root.bounds[1] = right.bounds[0]
+		root.kids[0].Store(left)
+		root.kids[1].Store(right)
+		m.seal(root)
+		m.bytes.Add(nodeBytes)
+		left = root
+	}
+	if left != x {
+		m.root.Store(left)
+	}
+}
+
+// cutIn is cut below x. It returns what takes the place of x: x itself, a copy, or
+// two nodes.
+func (m *Mutable) cutIn(x *node, key []byte) (left, right *node) {
+	i := m.find(x, key)
+	if x.kids == nil {
+		if m.begins(x, i, key) {
+			return x, nil
+		}
+		return m.insert(x, i, key, nil)
+	}
+	kid := x.kids[i].Load()
+	l, r := m.cutIn(kid, key)
+	if r == nil {
+		if l != kid {
+			x.kids[i].Store(l)
+		}
+		return x, nil
+	}
+	left, right = m.insert(x, i, r.bounds[0], r)
+	// The copy's slot i still leads to the unsplit kid.
+	if in := left; i < left.n {
+		in.kids[i].Store(l)
+	} else {
+		right.kids[i-left.n].Store(l)
+	}
+	return left, right
+}
+
+// insert returns a copy of x, split in two if it was full, with a slot more after
+// slot i, which has the same marks.
+func (m *Mutable) insert(x *node, i int, bound []byte, kid *node) (left, right *node) {
+	half := x.n
+	if x.n == fanOut {
+		if half = fanOut / 2; i+1 == fanOut { // keys in order: leave the left one full
+			half = fanOut - 1
+		}
+		right = x.slots(half, fanOut)
+		m.bytes.Add(nodeBytes)
+	}
+	left = x.slots(0, half)
+	in, at := left, i
+	if i >= half {
+		in, at = right, i-half
+	}
+	copy(in.bounds[at+2:in.n+1], in.bounds[at+1:in.n])
+	for to := in.n; to > at; to-- {
+		if k := in.marks[to-1].Load(); k != in.marks[to].Load() {
+			in.marks[to].Store(k)
+		}
+		if in.kids != nil && to > at+1 {
+			in.kids[to].Store(in.kids[to-1].Load())
+		}
+	}
+	in.bounds[at+1] = bound
+	if in.kids != nil {
+		in.kids[at+1].Store(kid)
+	}
+	in.n++
+	m.seal(left)
+	if right != nil {
+		m.seal(right)
+	}
+	return left, right
+}
+
+// slots returns a node of the slots lo to hi of x.
+func (x *node) slots(lo, hi int) *node {
+	y := &node{n: hi - lo}
+	copy(y.bounds[:], x.bounds[lo:hi])
+	for i := range y.n {
+		if k := x.marks[lo+i].Load(); k != nil { // a store has its price
+			y.marks[i].Store(k)
+		}
+	}
+	if x.kids != nil {
+		y.kids = new([fanOut]atomic.Pointer[node])
+		for i := range y.n {
+			y.kids[i].Store(x.kids[lo+i].Load())
+		}
+	}
+	return y
+}
+
+// seal fills in what searches of a new node go by.
+func (m *Mutable) seal(x *node) {
+	if !m.bytewise || x.n < 2 {
+		return
+	}
+	x.skip = sharedLen(x.bounds[1], x.bounds[x.n-1])
+	for i := 1; i < x.n; i++ {
+		x.images[i] = image(x.bounds[i], x.skip)
+	}
+}
+
+// markSpan marks the slots of x and below that [start, end) is made of. A start of
+// nil is at or before x's, an end of nil at or after x's end; upper is that end,
+// nil if there is none.
+func (m *Mutable) markSpan(x *node, start, end, upper []byte, seq uint64) {
+	i := 0
+	if start != nil {
+		if i = m.find(x, start); m.begins(x, i, start) {
+			start = nil
+		}
+	}
+	for ; i < x.n; i++ {
+		slotEnd := upper
+		if i+1 < x.n {
+			slotEnd = x.bounds[i+1]
+		}
+		if end != nil && x.bounds[i] != nil && m.order.Compare(x.bounds[i], end) >= 0 {
+			return
+		}
+		within := end
+		if end == nil || slotEnd != nil && m.order.Compare(slotEnd, end) <= 0 {
+			within = nil
+		}
+		if start == nil && within == nil {
+			k := x.marks[i].Load()
+			if added := k.push(seq); added != k {
+				x.marks[i].Store(added)
+				m.bytes.Add(markBytes)
+			}
+		} else {
+			m.markSpan(x.kids[i].Load(), start, within, slotEnd, seq)
+		}
+		start = nil
+	}
 }
 
 // Tombstones returns all tombstones added so far, oldest first; the keys are
@@ -104,9 +372,5 @@ func (m *Mutable) AppendLists(dst []*List) []*List {
 func (m *Mutable) Tombstones() []table.Tombstone {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []table.Tombstone
-	for _, p := range m.parts {
-		all = append(all, p.tombstones...)
-	}
-	return all
+	return m.all[:len(m.all):len(m.all)]
 }

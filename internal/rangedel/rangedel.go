@@ -42,8 +42,12 @@ type List struct {
 	// lastInclusive makes the last fragment include its end: the list was clipped
 	// at a file's largest key, which belongs to the file.
 	lastInclusive bool
-	first         int // index in seqs of frags[0]: more than 0 in a clipped list
-	seqs          seqSets
+	// Of lists in byte order: the starts of frags share the first skip bytes, and
+	// images are what follows there; see seek.
+	skip   int
+	images []uint64
+	first  int // index in seqs of frags[0]: more than 0 in a clipped list
+	seqs   seqSets
 }
 
 // fragment is a span of user keys [start, end).
@@ -74,7 +78,20 @@ func New(order keys.Order, tombstones ...[]table.Tombstone) *List {
 	}
 	l := &List{order: order, count: len(all)}
 	l.cut(all)
+	l.addImages()
 	return l
+}
+
+// addImages fills in what searches go by.
+func (l *List) addImages() {
+	if !l.order.Bytewise() {
+		return
+	}
+	l.skip = sharedLen(l.frags[0].start, l.frags[len(l.frags)-1].start)
+	l.images = make([]uint64, len(l.frags))
+	for i := range l.frags {
+		l.images[i] = image(l.frags[i].start, l.skip)
+	}
 }
 
 // bound is the start or end of a tombstone.
@@ -271,6 +288,27 @@ func (l *List) Cover(userKey []byte, seq uint64) uint64 {
 	return l.Newest(i, seq)
 }
 
+// CoverAll is the least Cover of the keys from smallest to largest, largest itself
+// left out when exclusive: 0 if one of them is not covered.
+func (l *List) CoverAll(smallest, largest []byte, exclusive bool, seq uint64) uint64 {
+	i := l.seek(smallest)
+	if i < 0 {
+		return 0
+	}
+	least := l.Newest(i, seq)
+	for least > 0 && !l.covers(i, largest) {
+		c := l.order.Compare(l.frags[i].end, largest)
+		if exclusive && c >= 0 {
+			break
+		}
+		if i++; i == len(l.frags) || l.order.Compare(l.frags[i-1].end, l.frags[i].start) < 0 {
+			return 0
+		}
+		least = min(least, l.Newest(i, seq))
+	}
+	return least
+}
+
 // seek returns the index of the fragment that covers userKey, or -1-i with i the
 // first fragment after userKey.
 func (l *List) seek(userKey []byte) int {
@@ -278,6 +316,21 @@ func (l *List) seek(userKey []byte) int {
 		return -1
 	}
 	lo, hi := 0, len(l.frags)
+	if l.images != nil {
+		if c := comparePrefix(userKey, l.frags[0].start[:l.skip]); c < 0 {
+			hi = 0
+		} else if c > 0 {
+			lo = hi
+		} else {
+			want := image(userKey, l.skip)
+			lo = imageLimit(l.images, want)
+			if lo > 0 && l.images[lo-1] == want && l.order.Compare(l.frags[lo-1].start, userKey) > 0 {
+				lo, hi = 0, lo-1 // equal images do not tell
+			} else {
+				hi = lo
+			}
+		}
+	}
 	for lo < hi { // first fragment that starts after userKey
 		mid := int(uint(lo+hi) >> 1)
 		if l.order.Compare(l.frags[mid].start, userKey) <= 0 {
@@ -338,6 +391,7 @@ func (l *List) Clip(smallest, largest []byte, exclusive bool) *List {
 	if len(out.frags) == 0 {
 		return nil
 	}
+	out.addImages()
 	return out
 }
 

@@ -3,7 +3,6 @@ package rangedel
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 
@@ -196,39 +195,6 @@ func TestNestedTombstonesTakeLittleMemory(t *testing.T) {
 	}
 }
 
-func TestMutableKeepsFewLists(t *testing.T) {
-	m := NewMutable(keys.Order{})
-	rng := rand.New(rand.NewPCG(1, 5))
-	var all []table.Tombstone
-	for i := range 1000 {
-		a := rng.IntN(5000)
-		x := tomb(fmt.Sprintf("%05d", a), fmt.Sprintf("%05d", a+rng.IntN(20)), uint64(i+1))
-		m.Add(x.Start, x.End, x.Seq)
-		all = append(all, x)
-		if i%50 == 0 {
-			seq, key := uint64(rng.IntN(i+1)), fmt.Appendf(nil, "%05d", rng.IntN(5000))
-			if got, want := m.Cover(key, seq), slowCover(keys.Order{}, all, key, seq); got != want {
-				t.Fatalf("after %d: Cover(%s, %d) = %d, want %d", i+1, key, seq, got, want)
-			}
-		}
-	}
-	if n := len(m.AppendLists(nil)); n > 11 {
-		t.Errorf("%d lists for 1000 tombstones, want at most 11", n)
-	}
-	nonEmpty := int64(0)
-	for _, x := range all {
-		if string(x.Start) < string(x.End) {
-			nonEmpty++
-		}
-	}
-	if !slices.IsSortedFunc(m.Tombstones(), func(a, b table.Tombstone) int { return int(a.Seq) - int(b.Seq) }) {
-		t.Error("tombstones are not oldest first")
-	}
-	if m.Count() != nonEmpty || int64(len(m.Tombstones())) != nonEmpty || m.UsedBytes() <= 10*nonEmpty {
-		t.Errorf("count %d, %d tombstones, %d bytes, want %d of them", m.Count(), len(m.Tombstones()), m.UsedBytes(), nonEmpty)
-	}
-}
-
 func TestMutableReadersRunBesideAWriter(t *testing.T) {
 	m := NewMutable(keys.Order{})
 	const n = 500
@@ -256,32 +222,6 @@ func TestMutableReadersRunBesideAWriter(t *testing.T) {
 		close(published[i])
 	}
 	readers.Wait()
-}
-
-func TestCoverDoesNotAllocate(t *testing.T) {
-	m := NewMutable(keys.Order{})
-	for i := range 100 {
-		m.Add(fmt.Appendf(nil, "%03d", i), fmt.Appendf(nil, "%03d", i+2), uint64(i+1))
-	}
-	var c Cursor
-	c.Reset(m.AppendLists(nil)[0])
-	key := []byte("050")
-	if n := testing.AllocsPerRun(100, func() {
-		if m.Cover(key, keys.MaxSeq) == 0 {
-			t.Fatal("not covered")
-		}
-		c.Cover(key, keys.MaxSeq)
-	}); n != 0 {
-		t.Errorf("%v allocations, want none", n)
-	}
-}
-
-func BenchmarkMutableAdd(b *testing.B) {
-	m := NewMutable(keys.Order{})
-	for i := 0; b.Loop(); i++ {
-		k := fmt.Appendf(nil, "%08d", i*7919%1000000)
-		m.Add(k, append(k, 'x'), uint64(i+1))
-	}
 }
 
 func BenchmarkListCover(b *testing.B) {
