@@ -38,9 +38,9 @@ type ColumnFamily struct {
 	files      *fileSet    // of the current version
 	logNumber  uint64      // as recorded in the MANIFEST: older logs hold nothing that this family needs
 	memID      uint64
-	flushing   bool                 // a flush of this family runs
-	flushBelow uint64               // memtables with ids up to this one are flushed without waiting for more
-	running    []*compaction.Choice // compactions of this family under way
+	flushing   bool               // a flush of this family runs
+	flushBelow uint64             // memtables with ids up to this one are flushed without waiting for more
+	running    compaction.Running // compactions of this family under way
 	stall      familyStall
 
 	// tables are the open files by number. Guarded by db.mu.

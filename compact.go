@@ -66,6 +66,11 @@ func (cf *ColumnFamily) compactionOptions() *compaction.Options {
 	}
 }
 
+// pickerInputLocked is what pickers choose by.
+func (cf *ColumnFamily) pickerInputLocked() *compaction.Input {
+	return &compaction.Input{Version: cf.files.version, Options: cf.compactionOptions(), Running: &cf.running}
+}
+
 // endManualLocked answers the manual compactions that will not run.
 func (db *DB) endManualLocked() {
 	for _, m := range db.manual {
@@ -85,7 +90,7 @@ func (db *DB) pickManualLocked(m *manualCompaction) (*compaction.Choice, error) 
 	if err := m.ctx.Err(); err != nil || m.cf.dropped.Load() {
 		return nil, err
 	}
-	return compaction.PickFull(m.cf.files.version, m.cf.compactionOptions(), compaction.FullOptions{Start: m.start, End: m.end, Force: m.force})
+	return compaction.PickFull(m.cf.pickerInputLocked(), compaction.FullOptions{Start: m.start, End: m.end, Force: m.force})
 }
 
 func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle) error {

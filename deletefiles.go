@@ -3,6 +3,7 @@ package flatrock
 import (
 	"fmt"
 
+	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 )
 
@@ -38,31 +39,34 @@ func (cf *ColumnFamily) DeleteFilesInRanges(ranges []KeyRange, includeEnd bool) 
 		return err
 	}
 	edit := &manifest.VersionEdit{ColumnFamily: cf.id}
-	var files []*manifest.FileMetadata
+	var taken []*compaction.Choice // no compaction may begin with the files
 	db.mu.Lock()
 	// The pinned state keeps the version, whatever becomes of the family.
 	pinned, stripe := cf.acquire()
 	if cf.files != nil {
 		for _, r := range ranges {
 			for level := 1; level < cf.files.version.NumLevels(); level++ {
-				for _, f := range cf.within(level, r, includeEnd) {
-					f.BeingCompacted.Store(true)
-					files = append(files, f)
-					edit.DeletedFiles = append(edit.DeletedFiles, manifest.DeletedFile{Level: level, Number: f.Number})
+				files := cf.within(level, r, includeEnd)
+				if len(files) == 0 {
+					continue
 				}
+				c := compaction.Removal(level, files)
+				cf.running.Add(c)
+				taken = append(taken, c)
+				edit.DeletedFiles = append(edit.DeletedFiles, c.Deletions()...)
 			}
 		}
 	}
 	db.mu.Unlock()
 	var err error
-	if len(files) > 0 {
+	if len(taken) > 0 {
 		if err = db.install(cf, edit, nil); err != nil {
 			err = db.fail("deleting files", err)
 		}
 	}
 	db.mu.Lock()
-	for _, f := range files {
-		f.BeingCompacted.Store(false)
+	for _, c := range taken {
+		cf.running.Remove(c)
 	}
 	db.work.Broadcast()
 	db.mu.Unlock()
@@ -76,7 +80,7 @@ func (cf *ColumnFamily) DeleteFilesInRanges(ranges []KeyRange, includeEnd bool) 
 func (cf *ColumnFamily) within(level int, r KeyRange, includeEnd bool) []*manifest.FileMetadata {
 	files := cf.files.version.Levels[level]
 	in := func(f *manifest.FileMetadata) bool {
-		if f.BeingCompacted.Load() || r.Start != nil && cf.order.Compare(f.SmallestKey, r.Start) < 0 {
+		if cf.running.Busy(f) || r.Start != nil && cf.order.Compare(f.SmallestKey, r.Start) < 0 {
 			return false
 		}
 		if r.End == nil {

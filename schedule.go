@@ -77,7 +77,7 @@ func (db *DB) nextCompactionLocked() (job func()) {
 	for i := 0; i < len(db.manual); {
 		m := db.manual[i]
 		choice, err := db.pickManualLocked(m)
-		if errors.Is(err, compaction.ErrBusy) || choice != nil && m.cf.conflictsLocked(choice) {
+		if errors.Is(err, compaction.ErrBusy) {
 			waiting[m.cf] = true
 			i++
 			continue
@@ -96,8 +96,8 @@ func (db *DB) nextCompactionLocked() (job func()) {
 		if cf.mutable().DisableAutoCompactions || cf.dropped.Load() || waiting[cf] {
 			continue
 		}
-		choice := compaction.Pick(cf.files.version, cf.compactionOptions())
-		if choice == nil || cf.conflictsLocked(choice) {
+		choice := compaction.Pick(cf.pickerInputLocked())
+		if choice == nil {
 			continue
 		}
 		db.sched.nextCompaction = cf.id + 1
@@ -115,21 +115,11 @@ func rotated(families []*ColumnFamily, id uint32) []*ColumnFamily {
 	return slices.Concat(families[i:], families[:i])
 }
 
-// conflictsLocked reports whether the outputs of c could overlap those of a compaction under way.
-// The pickers look at the files only, and a range may have none in the output level.
-func (cf *ColumnFamily) conflictsLocked(c *compaction.Choice) bool {
-	return slices.ContainsFunc(cf.running, func(r *compaction.Choice) bool {
-		return r.OutputLevel == c.OutputLevel &&
-			cf.order.Compare(r.Smallest, c.Largest) <= 0 && cf.order.Compare(c.Smallest, r.Largest) <= 0
-	})
-}
-
 // compactionJobLocked takes the files of a choice and returns what compacts them.
 // m is the CompactRange that waits for it, or nil.
 func (db *DB) compactionJobLocked(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, m *manualCompaction) func() {
 	db.sched.compactions++
-	choice.SetBusy(true)
-	cf.running = append(cf.running, choice)
+	cf.running.Add(choice)
 	// The pinned state keeps the inputs open, whatever becomes of the family.
 	pinned, stripe := cf.acquire()
 	files := cf.files
@@ -142,8 +132,7 @@ func (db *DB) compactionJobLocked(ctx context.Context, cf *ColumnFamily, choice 
 		pinned.release(stripe)
 		db.mu.Lock()
 		defer db.mu.Unlock()
-		choice.SetBusy(false)
-		cf.running = slices.DeleteFunc(cf.running, func(c *compaction.Choice) bool { return c == choice })
+		cf.running.Remove(choice)
 		db.sched.compactions--
 		if err != nil && ctx.Err() == nil {
 			err = db.failLocked("compaction", err)

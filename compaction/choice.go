@@ -54,6 +54,14 @@ type Choice struct {
 	MaxGrandparentOverlap uint64
 }
 
+// noOutput is the output level of what writes nothing.
+const noOutput = -1
+
+// Removal is a Choice that only takes files away.
+func Removal(level int, files []*manifest.FileMetadata) *Choice {
+	return &Choice{Inputs: []LevelInputs{{level, files}}, OutputLevel: noOutput}
+}
+
 // Files returns all inputs, newest level first.
 func (c *Choice) Files() []*manifest.FileMetadata {
 	var all []*manifest.FileMetadata
@@ -70,16 +78,6 @@ func (c *Choice) InputBytes() uint64 {
 		n += totalBytes(in.Files)
 	}
 	return n
-}
-
-// SetBusy marks all inputs as being compacted, or no more. The caller holds the
-// lock under which it picks.
-func (c *Choice) SetBusy(busy bool) {
-	for _, in := range c.Inputs {
-		for _, f := range in.Files {
-			f.BeingCompacted.Store(busy)
-		}
-	}
 }
 
 // Deletions lists the inputs as a version edit deletes them.
@@ -150,15 +148,6 @@ func totalBytes(files []*manifest.FileMetadata) (n uint64) {
 	return n
 }
 
-func anyBusy(files []*manifest.FileMetadata) bool {
-	for _, f := range files {
-		if f.BeingCompacted.Load() {
-			return true
-		}
-	}
-	return false
-}
-
 // keyRange is a closed range of user keys that grows with the files added to it.
 // The zero keyRange is empty.
 type keyRange struct {
@@ -201,10 +190,11 @@ func cleanCut(v *manifest.Version, level int, r keyRange) []*manifest.FileMetada
 }
 
 // complete fills in what follows from the inputs and the output level.
-func (c *Choice) complete(v *manifest.Version, o *Options, s LevelShape) {
+func (c *Choice) complete(in *Input, s LevelShape) {
+	v, o := in.Version, in.Options
 	var r keyRange
-	for _, in := range c.Inputs {
-		r.add(v.Order(), in.Files...)
+	for _, level := range c.Inputs {
+		r.add(v.Order(), level.Files...)
 	}
 	c.Smallest, c.Largest = r.smallest, r.largest
 	c.Bottommost = c.OutputLevel > 0

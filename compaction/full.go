@@ -27,8 +27,9 @@ type FullOptions struct {
 //
 // A level's files bring along the files below that overlap them, never those
 // above: newer data may stay above older data.
-func PickFull(v *manifest.Version, o *Options, full FullOptions) (*Choice, error) {
-	s := Shape(v, o)
+func PickFull(in *Input, full FullOptions) (*Choice, error) {
+	v := in.Version
+	s := Shape(v, in.Options)
 	c := &Choice{Reason: ReasonManual}
 	var taken keyRange
 	deepest := -1
@@ -37,7 +38,7 @@ func PickFull(v *manifest.Version, o *Options, full FullOptions) (*Choice, error
 		if len(files) == 0 {
 			continue
 		}
-		if anyBusy(files) {
+		if in.Running.anyBusy(files) {
 			return nil, ErrBusy
 		}
 		taken.add(v.Order(), files...)
@@ -54,7 +55,10 @@ func PickFull(v *manifest.Version, o *Options, full FullOptions) (*Choice, error
 	if deepest == 0 {
 		c.OutputLevel = s.BaseLevel
 	}
-	c.complete(v, o, s)
+	c.complete(in, s)
+	if in.Running.writesTo(v.Order(), c.OutputLevel, c.Smallest, c.Largest) {
+		return nil, ErrBusy
+	}
 	return c, nil
 }
 

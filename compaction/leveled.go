@@ -8,31 +8,30 @@ import (
 )
 
 // Pick chooses the compaction that a leveled family needs most, nil if it needs
-// none or the files that it needs are being compacted. It looks only at v, at the
-// files' BeingCompacted, and at o.
-func Pick(v *manifest.Version, o *Options) *Choice {
-	s := Shape(v, o)
-	for _, score := range Scores(v, o, s) {
+// none or the files that it needs are being compacted. It looks at in alone.
+func Pick(in *Input) *Choice {
+	s := Shape(in.Version, in.Options)
+	for _, score := range Scores(in, s) {
 		if score.Score < 1 {
 			return nil
 		}
-		if c := pickFrom(v, o, s, score); c != nil {
+		if c := in.pickFrom(s, score); c != nil {
 			return c
 		}
 	}
 	return nil
 }
 
-func pickFrom(v *manifest.Version, o *Options, s LevelShape, score Score) *Choice {
+func (in *Input) pickFrom(s LevelShape, score Score) *Choice {
 	if score.Level == 0 {
-		return pickL0(v, o, s, score)
+		return in.pickL0(s, score)
 	}
-	for _, f := range byOverlapRatio(v, score.Level) {
-		if f.BeingCompacted.Load() {
+	for _, f := range byOverlapRatio(in.Version, score.Level) {
+		if in.Running.Busy(f) {
 			continue
 		}
 		c := &Choice{Reason: ReasonLevelSize, Score: score.Score, OutputLevel: score.Level + 1}
-		if c.fill(v, o, s, score.Level, f) {
+		if c.fill(in, s, score.Level, f) {
 			return c
 		}
 	}
@@ -41,15 +40,15 @@ func pickFrom(v *manifest.Version, o *Options, s LevelShape, score Score) *Choic
 
 // pickL0 starts from the oldest file: what overlaps it must come along anyway,
 // and newer files that do not may wait.
-func pickL0(v *manifest.Version, o *Options, s LevelShape, score Score) *Choice {
-	files := v.Levels[0]
+func (in *Input) pickL0(s LevelShape, score Score) *Choice {
+	files := in.Version.Levels[0]
 	// One compaction out of L0 at a time: a second would have to be ordered
 	// against the first where their outputs meet.
-	if len(files) == 0 || anyBusy(files) || s.BaseLevel == 0 {
+	if len(files) == 0 || in.Running.fromL0() || s.BaseLevel == 0 {
 		return nil
 	}
 	c := &Choice{Reason: ReasonL0Files, Score: score.Score, OutputLevel: s.BaseLevel}
-	if !c.fill(v, o, s, 0, files[len(files)-1]) {
+	if !c.fill(in, s, 0, files[len(files)-1]) {
 		return nil
 	}
 	return c
@@ -57,39 +56,44 @@ func pickL0(v *manifest.Version, o *Options, s LevelShape, score Score) *Choice 
 
 // fill builds a compaction around file f of level. It reports false if a file
 // that must come along is being compacted.
-func (c *Choice) fill(v *manifest.Version, o *Options, s LevelShape, level int, f *manifest.FileMetadata) bool {
+func (c *Choice) fill(in *Input, s LevelShape, level int, f *manifest.FileMetadata) bool {
+	v := in.Version
 	order := v.Order()
 	var r keyRange
 	r.add(order, f)
 	start := cleanCut(v, level, r)
-	if anyBusy(start) {
+	if in.Running.anyBusy(start) {
 		return false
 	}
 	r.add(order, start...)
 	below := cleanCut(v, c.OutputLevel, r)
-	if anyBusy(below) {
+	if in.Running.anyBusy(below) {
 		return false
 	}
 	if len(below) > 0 {
-		start = widen(v, o, level, c.OutputLevel, start, below)
+		start = in.widen(level, c.OutputLevel, start, below)
 	}
 	c.Inputs = []LevelInputs{{level, start}}
 	if len(below) > 0 {
 		c.Inputs = append(c.Inputs, LevelInputs{c.OutputLevel, below})
 	}
-	c.complete(v, o, s)
-	c.TrivialMove = c.movable(o, level)
+	c.complete(in, s)
+	if in.Running.writesTo(order, c.OutputLevel, c.Smallest, c.Largest) {
+		return false
+	}
+	c.TrivialMove = c.movable(in.Options, level)
 	return true
 }
 
 // widen takes more files of the start level if that costs no further file of the
 // output level: they get merged for the price of themselves.
-func widen(v *manifest.Version, o *Options, level, outputLevel int, start, below []*manifest.FileMetadata) []*manifest.FileMetadata {
+func (in *Input) widen(level, outputLevel int, start, below []*manifest.FileMetadata) []*manifest.FileMetadata {
+	v, o := in.Version, in.Options
 	var r keyRange
 	r.add(v.Order(), start...)
 	r.add(v.Order(), below...)
 	wide := cleanCut(v, level, r)
-	if len(wide) <= len(start) || anyBusy(wide) ||
+	if len(wide) <= len(start) || in.Running.anyBusy(wide) ||
 		totalBytes(wide)+totalBytes(below) >= o.maxCompactionBytes() {
 		return start
 	}

@@ -125,10 +125,12 @@ func (tr *tree) run(job *compaction.Job) ([]*manifest.FileMetadata, error) {
 	return res.Files, err
 }
 
+func (tr *tree) input() *compaction.Input { return &compaction.Input{Version: tr.v, Options: &tr.o} }
+
 // settle compacts until the pickers are content.
 func (tr *tree) settle(rng *rand.Rand) error {
 	for range 200 {
-		c := compaction.Pick(tr.v, &tr.o)
+		c := compaction.Pick(tr.input())
 		if c == nil {
 			break
 		}
@@ -136,7 +138,7 @@ func (tr *tree) settle(rng *rand.Rand) error {
 			return err
 		}
 	}
-	if c := compaction.Pick(tr.v, &tr.o); c != nil {
+	if c := compaction.Pick(tr.input()); c != nil {
 		return fmt.Errorf("the picker is never content: %+v", c)
 	}
 	if rng.IntN(8) > 0 {
@@ -146,7 +148,7 @@ func (tr *tree) settle(rng *rand.Rand) error {
 	if rng.IntN(2) == 0 {
 		full.Start, full.End = fmt.Appendf(nil, "%c", 'a'+rng.IntN(3)), fmt.Appendf(nil, "%c", 'a'+rng.IntN(3))
 	}
-	c, err := compaction.PickFull(tr.v, &tr.o, full)
+	c, err := compaction.PickFull(tr.input(), full)
 	if err != nil || c == nil {
 		return err
 	}

@@ -21,14 +21,15 @@ const scoreScale = 10
 // are being compacted do not count. As in RocksDB, L0 is rated by its number of
 // files and by its size, deeper levels by their size over their target; with
 // dynamic level bytes, what is about to arrive from above counts with the target.
-func Scores(v *manifest.Version, o *Options, s LevelShape) []Score {
+func Scores(in *Input, s LevelShape) []Score {
+	v, o := in.Version, in.Options
 	scores := make([]Score, 0, v.NumLevels())
 	var arriving uint64
 	for level := range v.NumLevels() - 1 {
-		idle, total := idleBytes(v.Levels[level])
+		idle, total := in.idleBytes(v.Levels[level])
 		var score float64
 		if level == 0 {
-			score = scoreL0(v, o, s, &arriving)
+			score = in.scoreL0(s, &arriving)
 		} else {
 			limit := s.MaxBytes[level]
 			switch {
@@ -47,10 +48,11 @@ func Scores(v *manifest.Version, o *Options, s LevelShape) []Score {
 	return scores
 }
 
-func scoreL0(v *manifest.Version, o *Options, s LevelShape, arriving *uint64) float64 {
+func (in *Input) scoreL0(s LevelShape, arriving *uint64) float64 {
+	v, o := in.Version, in.Options
 	files, size := 0, uint64(0)
 	for _, f := range v.Levels[0] {
-		if !f.BeingCompacted.Load() {
+		if !in.Running.Busy(f) {
 			files++
 			size += f.Size
 		}
@@ -76,10 +78,10 @@ func scoreL0(v *manifest.Version, o *Options, s LevelShape, arriving *uint64) fl
 }
 
 // idleBytes is the size of the files that no compaction has taken, and of all.
-func idleBytes(files []*manifest.FileMetadata) (idle, total uint64) {
+func (in *Input) idleBytes(files []*manifest.FileMetadata) (idle, total uint64) {
 	for _, f := range files {
 		total += f.Size
-		if !f.BeingCompacted.Load() {
+		if !in.Running.Busy(f) {
 			idle += f.Size
 		}
 	}

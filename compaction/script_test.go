@@ -22,6 +22,7 @@ type scripted struct {
 	t    *testing.T
 	runs []itertest.Run
 	v    *manifest.Version
+	busy *compaction.Running
 }
 
 func TestScripts(t *testing.T) {
@@ -40,7 +41,7 @@ func (s *scripted) execute(c *script.Command) string {
 	case "version":
 		return s.version(c)
 	case "pick":
-		return s.describe(compaction.Pick(s.v, s.options(c)), nil)
+		return s.describe(compaction.Pick(s.input(c)), nil)
 	case "full":
 		o := compaction.FullOptions{Force: c.Has("force")}
 		if v := c.Arg("start", ""); v != "" {
@@ -49,7 +50,7 @@ func (s *scripted) execute(c *script.Command) string {
 		if v := c.Arg("end", ""); v != "" {
 			o.End = []byte(v)
 		}
-		return s.describe(compaction.PickFull(s.v, s.options(c), o))
+		return s.describe(compaction.PickFull(s.input(c), o))
 	case "scores":
 		return s.scores(c)
 	}
@@ -159,7 +160,7 @@ func boundsOf(f *manifest.FileMetadata) string {
 func (s *scripted) version(c *script.Command) string {
 	v := manifest.NewVersion(keys.Order{}, int(s.number(c, c.Arg("levels", "7"))))
 	b := manifest.NewBuilder(v)
-	var busy []*manifest.FileMetadata
+	busy := map[int][]*manifest.FileMetadata{}
 	for _, line := range c.Input {
 		w := strings.Fields(line)
 		level := int(s.number(c, w[0][1:]))
@@ -176,7 +177,7 @@ func (s *scripted) version(c *script.Command) string {
 				f.LargestTrailer = keys.Pack(keys.MaxSeq, keys.KindRangeDelete)
 			}
 			if isBusy {
-				busy = append(busy, f)
+				busy[level] = append(busy[level], f)
 			}
 			if err := b.Apply(&manifest.VersionEdit{NewFiles: []manifest.NewFile{{Level: level, Meta: f}}}); err != nil {
 				s.t.Fatalf("%s: %v", c.Where, err)
@@ -187,11 +188,16 @@ func (s *scripted) version(c *script.Command) string {
 	if err != nil {
 		s.t.Fatalf("%s: %v", c.Where, err)
 	}
-	for _, f := range busy {
-		f.BeingCompacted.Store(true)
+	s.v, s.busy = built, new(compaction.Running)
+	for level, files := range busy {
+		s.busy.Add(&compaction.Choice{Inputs: []compaction.LevelInputs{{Level: level, Files: files}}, OutputLevel: level,
+			Smallest: files[0].SmallestKey, Largest: files[len(files)-1].LargestKey})
 	}
-	s.v = built
 	return ""
+}
+
+func (s *scripted) input(c *script.Command) *compaction.Input {
+	return &compaction.Input{Version: s.v, Options: s.options(c), Running: s.busy}
 }
 
 func (s *scripted) options(c *script.Command) *compaction.Options {
@@ -205,7 +211,8 @@ func (s *scripted) options(c *script.Command) *compaction.Options {
 }
 
 func (s *scripted) scores(c *script.Command) string {
-	o := s.options(c)
+	in := s.input(c)
+	o := in.Options
 	shape := compaction.Shape(s.v, o)
 	var out strings.Builder
 	fmt.Fprintf(&out, "base L%d", shape.BaseLevel)
@@ -215,7 +222,7 @@ func (s *scripted) scores(c *script.Command) string {
 		}
 	}
 	out.WriteString("\n")
-	for _, sc := range compaction.Scores(s.v, o, shape) {
+	for _, sc := range compaction.Scores(in, shape) {
 		if sc.Score > 0 {
 			fmt.Fprintf(&out, "L%d %.2f\n", sc.Level, sc.Score)
 		}

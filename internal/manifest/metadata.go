@@ -2,15 +2,13 @@ package manifest
 
 import (
 	"encoding/binary"
-	"sync/atomic"
 
 	"github.com/flatrock-db/flatrock/internal/coding"
 	"github.com/flatrock-db/flatrock/internal/keys"
 )
 
 // FileMetadata describes one table file. It is immutable once an edit that adds
-// it is applied or appended, but for the atomic fields, and may be shared by any
-// number of versions. Byte slices are owned by it.
+// it is applied or appended, and may be shared by any number of versions. Byte slices are owned by it.
 type FileMetadata struct {
 	Number uint64
 	PathID uint8  // index into db_paths, below 4
@@ -42,10 +40,6 @@ type FileMetadata struct {
 	MinTimestamp, MaxTimestamp   []byte
 	OpenMetadata                 []byte  // RocksDB 11.8's file open metadata, opaque
 	Unknown                      []Field // custom fields of newer writers, safe to ignore
-
-	// BeingCompacted is set by whoever schedules compactions while the file is an
-	// input; no part of the metadata on disk.
-	BeingCompacted atomic.Bool
 }
 
 // sentinelTrailer marks a largest key that the file does not reach.
