@@ -97,6 +97,9 @@ func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.
 	start := time.Now()
 	edit := &manifest.VersionEdit{ColumnFamily: cf.id, DeletedFiles: choice.Deletions()}
 	out := 0
+	if choice.Reason == compaction.ReasonManual && cf.hasCompactionFilter() {
+		choice.TrivialMove = false // it was asked for so that the filter sees the entries
+	}
 	if choice.TrivialMove {
 		for _, f := range choice.Files() {
 			edit.NewFiles = append(edit.NewFiles, manifest.NewFile{Level: choice.OutputLevel, Meta: f})
@@ -138,6 +141,7 @@ func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles
 		job.Tombstones = handles[f.Number].tombs.AppendTombstones(job.Tombstones)
 	}
 	covered := compaction.NewCoverage(cf.order, job.Tombstones, cf.db.snapshots.list())
+	cf.filterCompaction(job, choice, files.version)
 	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20}
 	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
 		return handles[f.Number].reader().NewIterator(to), nil

@@ -329,3 +329,35 @@ func ExampleOpen() {
 	// 1048576
 	// 1048576
 }
+
+// expired removes values whose first 8 bytes are a time that has passed.
+type expired struct{ now uint64 }
+
+func (expired) Name() string { return "expired" }
+
+func (f expired) Filter(e *flatrock.FilterEntry) flatrock.FilterDecision {
+	if e.Kind == flatrock.FilterValue && len(e.Value) >= 8 && binary.BigEndian.Uint64(e.Value) < f.now {
+		return flatrock.FilterRemove
+	}
+	return flatrock.FilterKeep
+}
+
+func ExampleCompactionFilter() {
+	db, done := open(&flatrock.Options{
+		CreateIfMissing: true,
+		ColumnFamily:    &flatrock.ColumnFamilyOptions{CompactionFilter: expired{now: 1000}},
+	})
+	defer done()
+	for key, until := range map[string]uint64{"a": 999, "b": 2000} {
+		if err := db.Put(nil, []byte(key), binary.BigEndian.AppendUint64(nil, until)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// A flush keeps all; compactions remove what has expired.
+	if err := db.CompactRange(context.Background(), &flatrock.CompactRangeOptions{Force: true}, nil, nil); err != nil {
+		log.Fatal(err)
+	}
+	_, err := db.Get(nil, []byte("a"), nil)
+	fmt.Println(errors.Is(err, flatrock.ErrNotFound))
+	// Output: true
+}

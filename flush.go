@@ -156,6 +156,7 @@ func (db *DB) writeLevel0(cf *ColumnFamily, mems []*memState) ([]*manifest.FileM
 		job.Sources = append(job.Sources, compaction.MemTableSource(m.mem.NewIterator()))
 		job.Tombstones = append(job.Tombstones, m.tombs.Tombstones()...)
 	}
+	cf.filterFlush(job)
 	result, err := db.runJob(context.Background(), cf, job, 0)
 	if err != nil {
 		return nil, err

@@ -466,6 +466,13 @@ type ColumnFamilyOptions struct {
 	// BottommostCompression is in force. RocksDB: bottommost_compression_opts, with enabled.
 	BottommostCompressionOptions *CompressionOptions
 
+	// CompactionFilter decides about entries while compactions rewrite them; it must be safe for
+	// concurrent use. CompactionFilterFactory makes one for each compaction instead, and is not asked
+	// where there is a CompactionFilter. Neither is kept in the OPTIONS file. RocksDB:
+	// compaction_filter, compaction_filter_factory.
+	CompactionFilter        CompactionFilter
+	CompactionFilterFactory CompactionFilterFactory
+
 	// BloomLocality is 0 for a bloom filter over the whole file, and more for one
 	// whose probes of a key share a cache line. Plain tables only. RocksDB: bloom_locality.
 	BloomLocality uint32

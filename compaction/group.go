@@ -42,6 +42,8 @@ type group struct {
 
 	operands []keptEntry // newest first; values in bytes
 	views    [][]byte
+
+	filtering filtering
 }
 
 // keptEntry is an entry with its value as a span of group.bytes.
@@ -53,6 +55,7 @@ type keptEntry struct {
 func (g *group) init(job *Job, list *rangedel.List, stats *Stats) {
 	g.job, g.snapshots, g.stats = job, job.Snapshots, stats
 	g.covers.Reset(list)
+	g.filtering.init(job)
 }
 
 // value is the value of a kept entry, borrowed until begin.
@@ -62,6 +65,7 @@ func (g *group) begin(userKey []byte) {
 	g.userKey = append(g.userKey[:0], userKey...)
 	g.kept, g.bytes, g.operands = g.kept[:0], g.bytes[:0], g.operands[:0]
 	g.stripe, g.started = len(g.snapshots), false
+	g.filtering.begin(g)
 }
 
 // stripeOf returns the index of the oldest snapshot that sees seq, len(snapshots)
@@ -84,6 +88,7 @@ func (g *group) keep(trailer uint64, value []byte) { g.kept = append(g.kept, g.s
 // add takes the next entry of the key; entries come newest first.
 func (g *group) add(trailer uint64, value []byte) error {
 	seq, kind := keys.Seq(trailer), keys.KindOf(trailer)
+	first := !g.started
 	if stripe := stripeOf(g.snapshots, g.stripe, seq); !g.started || stripe != g.stripe {
 		if err := g.endStripe(); err != nil {
 			return err
@@ -97,6 +102,14 @@ func (g *group) add(trailer uint64, value []byte) error {
 	case seq < g.cover: // K2
 		g.stats.Covered++
 		return g.closeOnNothing()
+	}
+	if g.filtering.filter != nil {
+		var done bool
+		var err error
+		if trailer, value, done, err = g.filterEntry(first, trailer, value); done || err != nil {
+			return err
+		}
+		kind = keys.KindOf(trailer)
 	}
 	switch g.state {
 	case stripeSingle:
@@ -297,6 +310,7 @@ func (g *group) finish() error {
 			return err
 		}
 	}
+	g.hideOlder()
 	g.dropDeletes()
 	if g.job.Bottommost && !g.job.KeepSeq {
 		g.zeroSeq()

@@ -29,6 +29,10 @@ type Job struct {
 	Snapshots []uint64
 	// Operator merges operands; without one they are kept as they are.
 	Operator merge.Operator
+	// Filter, if not nil, decides about the newest entry of each user key and about merge
+	// operands, except those that a snapshot sees. FilterLevel is what it is told.
+	Filter      Filter
+	FilterLevel int
 	// Beyond knows what lies deeper than the output. nil: anything may, as for a
 	// flush.
 	Beyond Beyond
@@ -97,6 +101,7 @@ type Stats struct {
 	SinglePairs    uint64 // single deletes that met their value
 	MergeOperands  uint64 // operands that were merged into something
 	ZeroedSeqs     uint64
+	Filtered       uint64 // entries that the filter removed
 }
 
 // Result is what a Run wrote.
@@ -203,10 +208,15 @@ func (r *run) nextKey() error {
 	if err := g.finish(); err != nil {
 		return err
 	}
-	if len(g.kept) == 0 {
-		return nil
+	if len(g.kept) > 0 {
+		if err := r.out.add(g); err != nil {
+			return err
+		}
 	}
-	return r.out.add(g)
+	if to := g.filtering.seek(len(r.job.Snapshots)); to != nil {
+		r.m.SeekGE(to, keys.Pack(keys.MaxSeq, keys.KindSeek))
+	}
+	return nil
 }
 
 func entryText(userKey []byte, trailer uint64) string {
