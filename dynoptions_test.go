@@ -114,11 +114,17 @@ func TestSetOptionsTakesEffectAndIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	level0 := func() int { return db.Metrics().Families["default"].Levels[0].Files }
-	fill(600)
-	if n := level0(); n != 1 {
-		t.Fatalf("%d files with the default buffer, want 1", n)
+	memtables := func() uint64 {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		return db.defaultCF.memID
 	}
+	before := memtables()
+	fill(600)
+	if n := memtables() - before; n != 1 {
+		t.Fatalf("%d new memtables with the default buffer, want 1", n)
+	}
+	before = memtables()
 	if err := db.SetOptions(map[string]string{"write_buffer_size": "128K", "max_write_buffer_number": "8"}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +132,11 @@ func TestSetOptionsTakesEffectAndIsKept(t *testing.T) {
 		t.Fatalf("options in force: %d, %d", o.WriteBufferSize, o.MaxWriteBufferNumber)
 	}
 	fill(600)
-	if n := level0(); n < 4 {
-		t.Fatalf("%d files after the buffer became small, want several more", n)
+	if n := memtables() - before; n < 4 {
+		t.Fatalf("%d new memtables after the buffer became small, want several", n)
 	}
+	fill(1)
+	fill(1)
 	if err := db.SetOptions(map[string]string{"level0_file_num_compaction_trigger": "2", "disable_auto_compactions": "false"}); err != nil {
 		t.Fatal(err)
 	}
