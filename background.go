@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -44,13 +45,12 @@ func (db *DB) loadLoop() {
 
 // verifyInBackground checks the files of the families that ask for it.
 func (db *DB) verifyInBackground() {
-	for _, cf := range db.ColumnFamilies() {
-		if o, ok := cf.opts.Table.(PlainTableOptions); !ok || o.Verify != VerifyInBackground {
-			continue
-		}
-		if err := cf.verify(db.lifetime); err != nil && db.lifetime.Err() == nil {
-			db.fail("checking table files", err)
-		}
+	families := slices.DeleteFunc(db.ColumnFamilies(), func(cf *ColumnFamily) bool {
+		o, ok := cf.opts.Table.(PlainTableOptions)
+		return !ok || o.Verify != VerifyInBackground
+	})
+	if err := verifyFamilies(db.lifetime, families); err != nil && db.lifetime.Err() == nil {
+		db.fail("checking table files", err)
 	}
 }
 
@@ -58,8 +58,13 @@ func (db *DB) verifyInBackground() {
 // The first damage is returned; it names file and offset. Plain tables that
 // RocksDB wrote have none. RocksDB: VerifyChecksum.
 func (db *DB) VerifyChecksum(ctx context.Context) error {
-	for _, cf := range db.ColumnFamilies() {
-		if err := cf.verify(ctx); err != nil {
+	return verifyFamilies(ctx, db.ColumnFamilies())
+}
+
+// verifyFamilies checks the files of families; those that are dropped meanwhile have none.
+func verifyFamilies(ctx context.Context, families []*ColumnFamily) error {
+	for _, cf := range families {
+		if err := cf.verify(ctx); err != nil && !errors.Is(err, ErrColumnFamilyDropped) {
 			return err
 		}
 	}

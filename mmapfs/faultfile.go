@@ -12,14 +12,18 @@ func (f *faultFile) Read(p []byte) (int, error) {
 	if err := f.fs.step(OpRead, f.Name()); err != nil {
 		return 0, err
 	}
-	return f.File.Read(p)
+	n, err := f.File.Read(p)
+	f.fs.got(f.Name(), p[:n])
+	return n, err
 }
 
 func (f *faultFile) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.fs.step(OpRead, f.Name()); err != nil {
 		return 0, err
 	}
-	return f.File.ReadAt(p, off)
+	n, err := f.File.ReadAt(p, off)
+	f.fs.got(f.Name(), p[:n])
+	return n, err
 }
 
 func (f *faultFile) Write(p []byte) (int, error) {

@@ -89,6 +89,7 @@ type FaultFS struct {
 	injected int64
 	budget   int64 // bytes until the disk is full; negative: no limit
 	hook     func(op Op, name string) error
+	onRead   func(name string, p []byte)
 }
 
 var _ FS = (*FaultFS)(nil)
@@ -119,6 +120,24 @@ func (f *FaultFS) SetHook(hook func(op Op, name string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = hook
+}
+
+// SetReadHook calls hook with what each Read and ReadAt got, which it may change: bits that flip on their way from the
+// disk. Mappings show what is there. It runs on the operation's goroutine without a lock. nil removes it.
+func (f *FaultFS) SetReadHook(hook func(name string, p []byte)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onRead = hook
+}
+
+// got passes what was read to the hook.
+func (f *FaultFS) got(name string, p []byte) {
+	f.mu.Lock()
+	hook := f.onRead
+	f.mu.Unlock()
+	if hook != nil && len(p) > 0 {
+		hook(name, p)
+	}
 }
 
 // Count returns how many operations of the kinds in ops were asked for so far, those that failed included.

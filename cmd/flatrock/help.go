@@ -10,6 +10,7 @@ const helpText = `flatrock looks into and changes RocksDB and Flatrock databases
 
     flatrock ldb --db=DIR COMMAND ...   keys, column families, files, logs of a database
     flatrock sst_dump FILE|DIR ...      table files by themselves, of both formats
+    flatrock stress ...                 random operations, crashes and faults, all checked
     flatrock help ldb [COMMAND]         more about it
     flatrock help sst_dump
     flatrock help --all
@@ -91,7 +92,9 @@ func (a *app) help(args []string) error {
 	switch {
 	case len(args) == 0:
 	case args[0] == "--all":
-		text += "\n" + ldbHelp() + "\n" + sstDumpText
+		text += "\n" + ldbHelp() + "\n" + sstDumpText + "\n" + stressText
+	case args[0] == "stress":
+		text = stressText
 	case args[0] == "sst_dump":
 		text = sstDumpText
 	case args[0] == "ldb" && len(args) == 1:

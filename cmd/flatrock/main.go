@@ -86,7 +86,9 @@ func (a *app) dispatch(tool string, args []string) error {
 			strings.Join(args, " ") + "\nwhich takes db_bench's options (go run ./bench --help)")
 	case "help", "--help", "-h":
 		return a.help(args)
-	case "doctor", "repair", "stress", "trace":
+	case "stress":
+		return a.stress(args)
+	case "doctor", "repair", "trace":
 		return notBuilt(tool)
 	}
 	return usagef("unknown tool %q; see flatrock help", tool)
