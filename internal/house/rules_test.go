@@ -68,7 +68,7 @@ var nobodyImports = map[string]bool{
 // system, and who may use them besides tests and the top: mmapfs is the only door
 // to files and memory, numa the only one to threads.
 var systemPackages = map[string]string{
-	"os":            "mmapfs numa internal/script <root>", // the root asks for the host's name
+	"os":            "mmapfs numa internal/script internal/killpoint <root>", // the root asks for the host's name, kill points kill
 	"os/exec":       "",
 	"syscall":       "mmapfs numa",
 	"net":           "",
