@@ -7,7 +7,6 @@ import (
 
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/manifest"
-	"github.com/flatrock-db/flatrock/internal/table"
 )
 
 // manualCompaction is a CompactRange that waits for its turn or runs.
@@ -105,8 +104,7 @@ func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.
 			edit.NewFiles = append(edit.NewFiles, manifest.NewFile{Level: choice.OutputLevel, Meta: f})
 		}
 	} else {
-		job := cf.jobOf(choice, files, handles)
-		result, err := db.runJob(ctx, cf, job, choice.OutputLevel)
+		result, err := db.mergeInputs(ctx, cf, choice, files, handles)
 		if err != nil {
 			return err
 		}
@@ -124,44 +122,4 @@ func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.
 	db.log.Info("compaction", "family", cf.name, "reason", choice.Reason.String(), "level", choice.OutputLevel,
 		"files", len(choice.Files()), "moved", choice.TrivialMove, "bytes_in", choice.InputBytes(), "bytes_out", out, "took", time.Since(start))
 	return nil
-}
-
-// jobOf turns a choice into a job over open files.
-func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle) *compaction.Job {
-	job := &compaction.Job{
-		Beyond:                choice.Beyond(files.version),
-		Bottommost:            choice.Bottommost,
-		TargetFileSize:        int64(min(choice.TargetFileSize, uint64(cf.maxOutputSize()))),
-		MaxFileSize:           cf.maxOutputSize(),
-		Grandparents:          choice.Grandparents,
-		MaxGrandparentOverlap: choice.MaxGrandparentOverlap,
-		EpochNumber:           manifest.MinEpoch(choice.Files()),
-	}
-	for _, f := range choice.Files() {
-		job.Tombstones = handles[f.Number].tombs.AppendTombstones(job.Tombstones)
-	}
-	covered := compaction.NewCoverage(cf.order, job.Tombstones, cf.db.snapshots.list())
-	cf.filterCompaction(job, choice, files.version)
-	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20}
-	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
-		return handles[f.Number].reader().NewIterator(to), nil
-	}
-	for _, in := range choice.Inputs {
-		live := covered.Without(in.Files)
-		cf.db.metrics.droppedCovered.Add(int64(len(in.Files) - len(live)))
-		if in.Level > 0 && len(live) > 0 {
-			job.Sources = append(job.Sources, compaction.LevelSource(cf.order, live, open))
-		}
-		if in.Level == 0 {
-			for _, f := range live {
-				job.Sources = append(job.Sources, compaction.FileSource(f, handles[f.Number].reader().NewIterator(to)))
-			}
-		}
-		for _, f := range in.Files {
-			if t := f.OldestAncestorTime; t > 0 && (job.OldestAncestorTime == 0 || t < job.OldestAncestorTime) {
-				job.OldestAncestorTime = t
-			}
-		}
-	}
-	return job
 }

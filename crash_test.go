@@ -43,9 +43,13 @@ func crashOptions(fsys mmapfs.FS, mode WALWriteMode) *Options {
 		},
 		WriteBufferSize: 256 << 10, // flushed less often: logs serve one family and not the other
 	}
+	// Compactions all the time, side by side and in parts.
+	for _, o := range []*ColumnFamilyOptions{&plain, &other} {
+		o.Level0FileNumCompactionTrigger, o.TargetFileSizeBase, o.MaxBytesForLevelBase = 2, 16<<10, 64<<10
+	}
 	return &Options{
-		BlockCacheSize: 1 << 20,
-		FS:             fsys, CreateIfMissing: true, CreateMissingColumnFamilies: true, WALWriteMode: mode,
+		BlockCacheSize: 1 << 20, MaxBackgroundJobs: 6, MaxSubcompactions: 3,
+		FS: fsys, CreateIfMissing: true, CreateMissingColumnFamilies: true, WALWriteMode: mode,
 		ColumnFamily:   &plain,
 		ColumnFamilies: []ColumnFamilyDescriptor{{"other", &other}},
 	}

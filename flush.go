@@ -194,12 +194,17 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 	job.Guard = guarded
 	result, err := compaction.Run(ctx, job)
 	if err != nil {
-		for _, n := range result.Created {
-			if err := db.fs.Remove(manifest.TableName(db.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				db.log.Warn("deleting a table file of a failed job", "file", n, "err", err)
-			}
-		}
+		db.removeOutputs(result)
 		return nil, err
 	}
 	return result, nil
+}
+
+// removeOutputs deletes what a job wrote that will not count.
+func (db *DB) removeOutputs(r *compaction.Result) {
+	for _, n := range r.Created {
+		if err := db.fs.Remove(manifest.TableName(db.dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			db.log.Warn("deleting a table file of a failed job", "file", n, "err", err)
+		}
+	}
 }

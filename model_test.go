@@ -134,6 +134,8 @@ func (r *modelRun) open() {
 		FS: r.fs, CreateIfMissing: true, CreateMissingColumnFamilies: true,
 		WALWriteMode:             r.walModes[r.rng.IntN(len(r.walModes))],
 		AvoidFlushDuringRecovery: r.rng.IntN(3) == 0,
+		MaxBackgroundJobs:        1 + r.rng.IntN(6),
+		MaxSubcompactions:        1 + r.rng.IntN(4),
 	}
 	for _, n := range r.names {
 		o.ColumnFamilies = append(o.ColumnFamilies, ColumnFamilyDescriptor{n, r.options[n]})

@@ -2,7 +2,9 @@ package flatrock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,4 +125,94 @@ func TestCompactionsRunAtOnce(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestSubcompactionsRunAtOnce: one CompactRange writes three files side by side, and loses nothing;
+// nor does one of which a part fails.
+func TestSubcompactionsRunAtOnce(t *testing.T) {
+	fsys := mmapfs.NewFault(mmapfs.NewMem())
+	o := &Options{CreateIfMissing: true, MaxSubcompactions: 3,
+		ColumnFamily: &ColumnFamilyOptions{DisableAutoCompactions: true, TargetFileSizeBase: 4 << 10, Compression: NoCompression,
+			Table: BlockBasedTableOptions{BlockSize: 512}}}
+	db := mustOpen(t, fsys, o)
+	value := make([]byte, 100)
+	for round := range 2 {
+		for i := range 500 {
+			if err := db.Put(nil, fmt.Appendf(nil, "key%03d", i), append(value, byte(round))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Flush(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if round == 0 {
+			// One that covers keys of all parts, and one that covers none of them whole.
+			if err := db.DeleteRange(nil, []byte("key100"), []byte("key400")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func() {
+		t.Helper()
+		it, err := db.NewIterator(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for k, v := range it.All() {
+			if string(k) != fmt.Sprintf("key%03d", n) || v[len(v)-1] != 1 {
+				t.Fatalf("key %q, value %v at %d", k, v[len(v)-1], n)
+			}
+			n++
+		}
+		if err := it.Close(); err != nil || n != 500 {
+			t.Fatalf("%d keys, %v", n, err)
+		}
+	}
+	fsys.SetHook(newMeeting(3).hook)
+	if err := db.CompactRange(context.Background(), nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	// The second output fails: the others end too, and what they wrote goes.
+	created := 0
+	var mu sync.Mutex
+	fsys.SetHook(func(op mmapfs.Op, name string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if op == mmapfs.OpCreate && strings.HasSuffix(name, ".sst") {
+			if created++; created == 4 {
+				return mmapfs.ErrInjected
+			}
+		}
+		return nil
+	})
+	before := tableFiles(t, fsys)
+	err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil)
+	if !errors.Is(err, mmapfs.ErrInjected) {
+		t.Fatalf("CompactRange: %v, want the injected error", err)
+	}
+	if after := tableFiles(t, fsys); !slices.Equal(before, after) {
+		t.Errorf("files before %v, after the failure %v", before, after)
+	}
+	check()
+	if err := db.Close(); !errors.Is(err, mmapfs.ErrInjected) {
+		t.Fatalf("Close: %v", err)
+	}
+	fsys.SetHook(nil)
+	db = mustOpen(t, fsys, o)
+	check()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tableFiles lists the table files of the database in /db.
+func tableFiles(t *testing.T, fsys mmapfs.FS) []string {
+	t.Helper()
+	names, err := fsys.List("/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".sst") })
 }

@@ -1,12 +1,15 @@
 package flatrock
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/blocktable"
+	"github.com/flatrock-db/flatrock/compaction"
+	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/rangedel"
@@ -79,6 +82,28 @@ func (h *tableHandle) close() error {
 		h.cf.db.cache.AddCharge(blockcache.TableReaders, -h.charged)
 	}
 	return h.reader().Close()
+}
+
+// anchors samples the keys of the file, at most about n of them: of a block-based
+// table where its data blocks end, else its last key alone.
+func (h *tableHandle) anchors(n int) (all []compaction.Anchor, err error) {
+	blocks := 0
+	if h.block != nil {
+		blocks = int(min(h.block.Properties().NumDataBlocks, 1<<30))
+	}
+	if blocks > 1 {
+		step, i, size := (blocks+n-1)/n, 0, uint64(0)
+		err = h.block.EachDataBlock(func(separator []byte, at block.Handle) error {
+			size += at.Size
+			if i++; i%step == 0 {
+				all = append(all, compaction.Anchor{Key: bytes.Clone(separator), Bytes: size})
+				size = 0
+			}
+			return nil
+		})
+		return all, err
+	}
+	return []compaction.Anchor{{Key: h.meta.LargestKey, Bytes: h.meta.Size}}, nil
 }
 
 // openTable opens a file of the family. For families that are loaded in the background it

@@ -104,6 +104,23 @@ type Stats struct {
 	Filtered       uint64 // entries that the filter removed
 }
 
+// Add adds what another Run did.
+func (s *Stats) Add(o *Stats) {
+	s.InputEntries += o.InputEntries
+	s.InputBytes += o.InputBytes
+	s.InputTombstones += o.InputTombstones
+	s.OutputEntries += o.OutputEntries
+	s.OutputBytes += o.OutputBytes
+	s.OutputTombstones += o.OutputTombstones
+	s.Obsolete += o.Obsolete
+	s.Covered += o.Covered
+	s.DeletesDropped += o.DeletesDropped
+	s.SinglePairs += o.SinglePairs
+	s.MergeOperands += o.MergeOperands
+	s.ZeroedSeqs += o.ZeroedSeqs
+	s.Filtered += o.Filtered
+}
+
 // Result is what a Run wrote.
 type Result struct {
 	// Files describes the finished outputs in key order. None may be left: all

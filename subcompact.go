@@ -1,0 +1,119 @@
+package flatrock
+
+import (
+	"context"
+	"sync"
+
+	"github.com/flatrock-db/flatrock/compaction"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/table"
+)
+
+// maxAnchors is how many keys of a file may serve to share a compaction among goroutines.
+const maxAnchors = 128
+
+// mergeInputs runs a choice as one job, or as several side by side, each over a part of
+// the key range (RocksDB: subcompactions). Their outputs count together.
+func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle) (*compaction.Result, error) {
+	var bounds [][]byte
+	if n := db.mutable().MaxSubcompactions; n > 1 && choice.Splits() {
+		var anchors []compaction.Anchor
+		for _, f := range choice.Files() {
+			a, err := handles[f.Number].anchors(maxAnchors)
+			if err != nil {
+				return nil, err
+			}
+			anchors = append(anchors, a...)
+		}
+		bounds = choice.Boundaries(cf.order, anchors, n)
+	}
+	if len(bounds) == 0 {
+		return db.runJob(ctx, cf, cf.jobOf(choice, files, handles, nil, nil), choice.OutputLevel)
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	results := make([]*compaction.Result, len(bounds)+1)
+	part := func(i int) {
+		var lower, upper []byte
+		if i > 0 {
+			lower = bounds[i-1]
+		}
+		if i < len(bounds) {
+			upper = bounds[i]
+		}
+		var err error
+		if results[i], err = db.runJob(ctx, cf, cf.jobOf(choice, files, handles, lower, upper), choice.OutputLevel); err != nil {
+			cancel(err) // the first of them is the cause
+		}
+	}
+	var others sync.WaitGroup
+	for i := 1; i < len(results); i++ {
+		others.Go(func() {
+			defer db.placed.settle(db.log)()
+			part(i)
+		})
+	}
+	part(0)
+	others.Wait()
+	if ctx.Err() != nil {
+		for _, r := range results {
+			if r != nil {
+				db.removeOutputs(r)
+			}
+		}
+		return nil, context.Cause(ctx)
+	}
+	all := &compaction.Result{}
+	for _, r := range results {
+		all.Files = append(all.Files, r.Files...)
+		all.Created = append(all.Created, r.Created...)
+		all.Stats.Add(&r.Stats)
+	}
+	return all, nil
+}
+
+// jobOf turns a choice into a job over open files, for the user keys from lower up to but not
+// including upper; nil for no bound.
+func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle, lower, upper []byte) *compaction.Job {
+	job := &compaction.Job{
+		Lower:                 lower,
+		Upper:                 upper,
+		Beyond:                choice.Beyond(files.version),
+		Bottommost:            choice.Bottommost,
+		TargetFileSize:        int64(min(choice.TargetFileSize, uint64(cf.maxOutputSize()))),
+		MaxFileSize:           cf.maxOutputSize(),
+		Grandparents:          choice.Grandparents,
+		MaxGrandparentOverlap: choice.MaxGrandparentOverlap,
+		EpochNumber:           manifest.MinEpoch(choice.Files()),
+	}
+	for _, f := range choice.Files() {
+		job.Tombstones = handles[f.Number].tombs.AppendTombstones(job.Tombstones)
+	}
+	covered := compaction.NewCoverage(cf.order, job.Tombstones, cf.db.snapshots.list())
+	cf.filterCompaction(job, choice, files.version)
+	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20, Lower: lower, Upper: upper}
+	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
+		return handles[f.Number].reader().NewIterator(to), nil
+	}
+	for _, in := range choice.Inputs {
+		live := covered.Without(in.Files)
+		if lower == nil { // of several parts the first counts
+			cf.db.metrics.droppedCovered.Add(int64(len(in.Files) - len(live)))
+		}
+		if in.Level > 0 && len(live) > 0 {
+			job.Sources = append(job.Sources, compaction.LevelSource(cf.order, live, open))
+		}
+		if in.Level == 0 {
+			for _, f := range live {
+				job.Sources = append(job.Sources, compaction.FileSource(f, handles[f.Number].reader().NewIterator(to)))
+			}
+		}
+		for _, f := range in.Files {
+			if t := f.OldestAncestorTime; t > 0 && (job.OldestAncestorTime == 0 || t < job.OldestAncestorTime) {
+				job.OldestAncestorTime = t
+			}
+		}
+	}
+	return job
+}
