@@ -41,6 +41,7 @@ type ColumnFamily struct {
 	flushing   bool               // a flush of this family runs
 	flushBelow uint64             // memtables with ids up to this one are flushed without waiting for more
 	running    compaction.Running // compactions of this family under way
+	ingesting  bool               // files find their place: no compaction begins
 	stall      familyStall
 
 	// tables are the open files by number. Guarded by db.mu.
@@ -66,6 +67,9 @@ func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*
 	o = o.withDefaults()
 	if err := o.validate(name); err != nil {
 		return nil, err
+	}
+	if db.opts.AllowIngestBehind && o.NumLevels < 3 {
+		return nil, fmt.Errorf("%w: column family %q: NumLevels %d: AllowIngestBehind needs 3 or more", ErrInvalidArgument, name, o.NumLevels)
 	}
 	if o.PrefixExtractor == nil && (o.MemTable.Kind == HashSkipList || o.MemTable.Kind == HashLinkList) {
 		db.log.Warn("a hash memtable needs a prefix extractor; using a skip list", "family", name)

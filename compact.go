@@ -67,7 +67,7 @@ func (cf *ColumnFamily) compactionOptions() *compaction.Options {
 
 // pickerInputLocked is what pickers choose by.
 func (cf *ColumnFamily) pickerInputLocked() *compaction.Input {
-	return &compaction.Input{Version: cf.files.version, Options: cf.compactionOptions(), Running: &cf.running}
+	return &compaction.Input{Version: cf.compactable(), Options: cf.compactionOptions(), Running: &cf.running}
 }
 
 // endManualLocked answers the manual compactions that will not run.
@@ -88,6 +88,9 @@ func (db *DB) endManualLocked() {
 func (db *DB) pickManualLocked(m *manualCompaction) (*compaction.Choice, error) {
 	if err := m.ctx.Err(); err != nil || m.cf.dropped.Load() {
 		return nil, err
+	}
+	if m.cf.ingesting {
+		return nil, compaction.ErrBusy
 	}
 	return compaction.PickFull(m.cf.pickerInputLocked(), compaction.FullOptions{Start: m.start, End: m.end, Force: m.force})
 }

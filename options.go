@@ -136,6 +136,11 @@ type Options struct {
 	// RocksDB: avoid_flush_during_shutdown.
 	AvoidFlushDuringShutdown bool
 
+	// AllowIngestBehind keeps the last level free for files that are ingested with
+	// IngestBehind, and keeps deletes and sequence numbers that it makes necessary.
+	// Families need three levels or more. RocksDB: allow_ingest_behind.
+	AllowIngestBehind bool
+
 	// DBHostID is recorded in table files. Empty means the host's name.
 	// RocksDB: db_host_id.
 	DBHostID string

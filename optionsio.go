@@ -35,6 +35,14 @@ func (db *DB) loadOptions() (storedOptions, error) {
 		// names the logs of the original.
 		return nil, fmt.Errorf("%w: OPTIONS-%06d says that the logs are in %q: set Options.WALDir to where they are now", ErrInvalidArgument, number, v.Text())
 	}
+	if v, ok := f.DB().Lookup("allow_ingest_behind"); ok {
+		behind, err := v.Bool()
+		if err != nil {
+			return nil, fmt.Errorf("OPTIONS-%06d: %w", number, err)
+		}
+		// What it keeps is lost for good once a compaction ran without it.
+		db.opts.AllowIngestBehind = db.opts.AllowIngestBehind || behind
+	}
 	stored := storedOptions{}
 	for _, name := range f.Families() {
 		o, err := db.readFamily(f, name)
@@ -422,6 +430,7 @@ func (db *DB) writeDBOptions(f *optionsfile.File) {
 		s.Set("wal_dir", optionsfile.Escape(db.opts.WALDir))
 	}
 	writeSettings(s, dbSettings, db.mutable())
+	s.Set("allow_ingest_behind", strconv.FormatBool(db.opts.AllowIngestBehind))
 	hash, plain := false, false
 	for _, cf := range db.ColumnFamilies() {
 		kind := cf.opts.MemTable.Kind

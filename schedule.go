@@ -93,7 +93,7 @@ func (db *DB) nextCompactionLocked() (job func()) {
 		return nil
 	}
 	for _, cf := range rotated(db.families, db.sched.nextCompaction) {
-		if cf.mutable().DisableAutoCompactions || cf.dropped.Load() || waiting[cf] {
+		if cf.mutable().DisableAutoCompactions || cf.ingesting || cf.dropped.Load() || waiting[cf] {
 			continue
 		}
 		choice := compaction.Pick(cf.pickerInputLocked())

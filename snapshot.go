@@ -32,6 +32,23 @@ func (db *DB) NewSnapshot() (*Snapshot, error) {
 type snapshotList struct {
 	mu   sync.Mutex
 	seqs []uint64 // ascending
+	// thawed, while not nil, holds new snapshots back until it is closed.
+	thawed chan struct{}
+}
+
+// freeze lets no snapshot begin before thaw, and reports whether there are any.
+func (l *snapshotList) freeze() (some bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.thawed = make(chan struct{})
+	return len(l.seqs) > 0
+}
+
+func (l *snapshotList) thaw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.thawed)
+	l.thawed = nil
 }
 
 // add reads the newest sequence number under the lock, so that a flush that lists
@@ -40,6 +57,12 @@ type snapshotList struct {
 func (l *snapshotList) add(newest interface{ Load() uint64 }) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.thawed != nil {
+		thawed := l.thawed
+		l.mu.Unlock()
+		<-thawed
+		l.mu.Lock()
+	}
 	seq := newest.Load()
 	l.seqs = append(l.seqs, seq) // newest only grows
 	return seq

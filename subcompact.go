@@ -92,6 +92,9 @@ func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles
 	}
 	covered := compaction.NewCoverage(cf.order, job.Tombstones, cf.db.snapshots.list())
 	cf.filterCompaction(job, choice, files.version)
+	if cf.db.opts.AllowIngestBehind {
+		job.Beyond, job.Bottommost = nil, false // anything may come to lie beneath
+	}
 	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20, Lower: lower, Upper: upper}
 	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
 		return handles[f.Number].reader().NewIterator(to), nil

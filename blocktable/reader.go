@@ -440,3 +440,26 @@ func (r *Reader) Close() error {
 // Faultable reports whether what the Reader returns may lie in a mapping of the
 // file, where an I/O error is a fault: reads then run under mmapfs.Guard.
 func (r *Reader) Faultable() bool { return r.mapping != nil && !r.mapping.Anonymous() }
+
+// GlobalSeqOffset is where in the file the 8 bytes lie that may hold the sequence
+// number of an ingested file; ok is false where there is no such place. The checksum
+// of the block around them is that of zeros in their stead.
+func (r *Reader) GlobalSeqOffset() (off int64, ok bool, err error) {
+	h, ok := block.FindMeta(r.metas, block.MetaProperties)
+	if !ok {
+		return 0, false, nil
+	}
+	if err := r.checkHandle(h); err != nil {
+		return 0, false, err
+	}
+	raw := make([]byte, int(h.Size)+block.TrailerLen)
+	if err := r.readAt(raw, h.Offset); err != nil {
+		return 0, false, err
+	}
+	n := int(h.Size)
+	at, size, ok := block.PropertyOffset(raw[:n:n], block.PropGlobalSeqno)
+	if !ok || size != 8 || compress.Type(raw[n]) != compress.None {
+		return 0, false, nil
+	}
+	return int64(h.Offset) + int64(at), true, nil
+}

@@ -44,6 +44,17 @@ func NewVersion(order keys.Order, numLevels int) *Version {
 		index: make([]levelIndex, numLevels)}
 }
 
+// Truncated is v without the levels from n on.
+func (v *Version) Truncated(n int) *Version {
+	t := *v
+	t.Levels, t.levelBytes, t.index = v.Levels[:n:n], v.levelBytes[:n:n], v.index[:n:n]
+	t.files = 0
+	for _, files := range t.Levels {
+		t.files += len(files)
+	}
+	return &t
+}
+
 // Order is the order of user keys.
 func (v *Version) Order() keys.Order { return v.order }
 
