@@ -248,6 +248,7 @@ func (db *DB) releaseAll() error {
 	db.mu.Unlock()
 	db.cacheMu.Lock()
 	if db.cache != nil {
+		db.stats.Detach(db.cacheSource)
 		db.cache.Close()
 	}
 	db.cacheMu.Unlock()

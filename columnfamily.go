@@ -86,6 +86,7 @@ func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*
 		db.cacheMu.Lock()
 		db.cache = c
 		db.cacheMu.Unlock()
+		db.attachCache(c)
 	}
 	cf := &ColumnFamily{
 		db: db, id: id, name: name, opts: o,

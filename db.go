@@ -10,6 +10,7 @@ import (
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // DB is an open database. All methods are safe for concurrent use; those of
@@ -19,21 +20,23 @@ import (
 // manifestMu, mu. Nothing waits for readers.
 type DB struct {
 	// Fixed after Open.
-	dir       string
-	opts      *Options // as given to Open, defaults filled in; see inForce
-	fs        mmapfs.FS
-	log       *slog.Logger
-	lock      io.Closer // LOCK; nil when read-only
-	dbID      string
-	sessionID string
-	hostID    string
-	cache     *blockcache.Cache // shared by the block-based families; the first of them brings it
-	cacheMu   sync.Mutex        // held while cache is made, inspected or closed
-	placed    placement
-	defaultCF *ColumnFamily
-	opening   bool            // true until Open returns
-	lifetime  context.Context // ends when Close begins
-	endLife   context.CancelFunc
+	dir         string
+	opts        *Options // as given to Open, defaults filled in; see inForce
+	fs          mmapfs.FS
+	log         *slog.Logger
+	stats       *statistics.Statistics // nil: nobody counts
+	lock        io.Closer              // LOCK; nil when read-only
+	dbID        string
+	sessionID   string
+	hostID      string
+	cache       *blockcache.Cache  // shared by the block-based families; the first of them brings it
+	cacheMu     sync.Mutex         // held while cache is made, inspected or closed
+	cacheSource *statistics.Source // of cache
+	placed      placement
+	defaultCF   *ColumnFamily
+	opening     bool            // true until Open returns
+	lifetime    context.Context // ends when Close begins
+	endLife     context.CancelFunc
 
 	// inForce is opts with what SetDBOptions changed; see mutable.
 	inForce atomic.Pointer[Options]

@@ -85,6 +85,7 @@ func (fs *fileSet) unref() (dead []*tableHandle) {
 // get finds the newest entry that look may see in the files.
 func (fs *fileSet) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
 	for l, level := range fs.levels {
+		look.Found = keys.InLevel(l)
 		if l == 0 {
 			for i := range level {
 				r := &level[i]
@@ -103,6 +104,7 @@ func (fs *fileSet) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer
 			}
 		}
 	}
+	look.Found = keys.Nowhere
 	return nil, 0, false, nil
 }
 

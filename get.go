@@ -23,10 +23,14 @@ func (cf *ColumnFamily) Get(ro *ReadOptions, key, dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if s.files.faultable {
-		dst, err = s.getGuarded(ro, key, dst)
-	} else {
-		dst, err = s.getInto(ro, key, dst)
+	var look keys.Lookup
+	switch {
+	case cf.db.stats != nil || ro.measured():
+		dst, err = s.getObserved(stripe, ro, key, dst)
+	case s.files.faultable:
+		dst, err = s.getGuarded(ro, &look, key, dst)
+	default:
+		dst, err = s.getInto(ro, &look, key, dst)
 	}
 	s.release(stripe)
 	return dst, err
@@ -34,27 +38,26 @@ func (cf *ColumnFamily) Get(ro *ReadOptions, key, dst []byte) ([]byte, error) {
 
 // getGuarded is getInto for families with mapped files: a fault while a page is
 // read becomes an error that names the file.
-func (s *readState) getGuarded(ro *ReadOptions, key, dst []byte) (_ []byte, err error) {
+func (s *readState) getGuarded(ro *ReadOptions, look *keys.Lookup, key, dst []byte) (_ []byte, err error) {
 	old := mmapfs.Guard()
 	defer mmapfs.Unguard(old, &err)
-	return s.getInto(ro, key, dst)
+	return s.getInto(ro, look, key, dst)
 }
 
-func (s *readState) getInto(ro *ReadOptions, key, dst []byte) ([]byte, error) {
-	var look keys.Lookup
+func (s *readState) getInto(ro *ReadOptions, look *keys.Lookup, key, dst []byte) ([]byte, error) {
 	look.UserKey = key
 	look.Seq = s.cf.readSeq(ro)
-	ro.apply(&look)
-	s.cf.opts.PrefixExtractor.Prepare(&look)
+	ro.apply(look)
+	s.cf.opts.PrefixExtractor.Prepare(look)
 	var pin table.Pin
-	value, trailer, ok, err := s.find(&look, &pin)
+	value, trailer, ok, err := s.find(look, &pin)
 	if err != nil {
 		return dst, err
 	}
 	if !ok {
 		return dst, ErrNotFound
 	}
-	dst, err = s.appendValue(dst, &look, value, trailer)
+	dst, err = s.appendValue(dst, look, value, trailer)
 	pin.Release()
 	return dst, err
 }
@@ -98,7 +101,8 @@ func (cf *ColumnFamily) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) e
 		return err
 	}
 	if s.files.faultable {
-		p.own, err = s.getGuarded(ro, key, p.own[:0])
+		var look keys.Lookup
+		p.own, err = s.getGuarded(ro, &look, key, p.own[:0])
 		p.value = p.own
 		s.release(stripe)
 		return err
@@ -152,6 +156,7 @@ func (cf *ColumnFamily) readSeq(ro *ReadOptions) uint64 {
 func (ro *ReadOptions) apply(look *keys.Lookup) {
 	if ro != nil {
 		look.NoFill, look.NoVerify = ro.FillCache == Off, ro.VerifyChecksums == Off
+		look.Perf = ro.perf()
 	}
 }
 
@@ -162,12 +167,16 @@ func (ro *ReadOptions) apply(look *keys.Lookup) {
 // one key. A range tombstone of a source hides its own older entries and all of
 // the sources after it.
 func (s *readState) find(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
-	value, trailer, ok = s.active.get(look)
-	for i := 0; !ok && i < len(s.immutables); i++ {
-		value, trailer, ok = s.immutables[i].get(look)
-	}
-	if !ok {
-		value, trailer, ok, err = s.files.get(look, pin)
+	if look.Perf != nil {
+		value, trailer, ok, err = s.findMeasured(look, pin)
+	} else {
+		value, trailer, ok = s.active.get(look)
+		for i := 0; !ok && i < len(s.immutables); i++ {
+			value, trailer, ok = s.immutables[i].get(look)
+		}
+		if look.Found = keys.Memory; !ok {
+			value, trailer, ok, err = s.files.get(look, pin)
+		}
 	}
 	if ok && isDelete(keys.KindOf(trailer)) {
 		pin.Release()

@@ -7,8 +7,10 @@ import (
 	"sync"
 
 	"github.com/flatrock-db/flatrock/internal/iterator"
+	"github.com/flatrock-db/flatrock/internal/perf"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // Iterator walks the keys of a column family in order, as they were when it was
@@ -34,6 +36,9 @@ type iteratorState struct {
 	// Values and keys in mapped files are copied: the caller reads them outside
 	// of the guard.
 	guarded    bool
+	observed   bool // counts and perf are kept: see observe.go
+	counts     iterCounts
+	perf       *perf.Context
 	key, value []byte
 
 	sources []table.Iterator
@@ -56,11 +61,14 @@ func (cf *ColumnFamily) NewIterator(ro *ReadOptions) (*Iterator, error) {
 	it := iteratorPool.Get().(*iteratorState)
 	it.state, it.stripe, it.err = s, stripe, nil
 	it.guarded = s.files.faultable
+	it.perf = ro.perf()
+	it.observed = cf.db.stats != nil || it.perf != nil
 	err = it.open(cf, ro)
 	if err != nil {
 		err = errors.Join(err, it.close())
 		return nil, err
 	}
+	cf.db.stats.Add(stripe, statistics.NoIteratorCreated, 1)
 	return &Iterator{it}, nil
 }
 
@@ -194,6 +202,14 @@ func (it *Iterator) move(f func(*iterator.User) bool) bool {
 	return f(&in.user)
 }
 
+// seek runs a call of those that position.
+func (it *Iterator) seek(f func(*iterator.User) bool) bool {
+	if it.in == nil || !it.in.observed {
+		return it.move(f)
+	}
+	return it.seekObserved(f)
+}
+
 func (it *iteratorState) moveGuarded(f func(*iterator.User) bool) (ok bool) {
 	it.err = nil
 	if it.guardedCall(f); it.err != nil {
@@ -213,30 +229,42 @@ func (it *iteratorState) guardedCall(f func(*iterator.User) bool) {
 
 // SeekGE moves to the first key at or after key and reports whether there is one.
 func (it *Iterator) SeekGE(key []byte) bool {
-	return it.move(func(u *iterator.User) bool { return u.SeekGE(key) })
+	return it.seek(func(u *iterator.User) bool { return u.SeekGE(key) })
 }
 
 // SeekLT moves to the last key before key.
 func (it *Iterator) SeekLT(key []byte) bool {
-	return it.move(func(u *iterator.User) bool { return u.SeekLT(key) })
+	return it.seek(func(u *iterator.User) bool { return u.SeekLT(key) })
 }
 
 // SeekLE moves to the last key at or before key. RocksDB: SeekForPrev.
 func (it *Iterator) SeekLE(key []byte) bool {
-	return it.move(func(u *iterator.User) bool { return u.SeekLE(key) })
+	return it.seek(func(u *iterator.User) bool { return u.SeekLE(key) })
 }
 
 // First moves to the first key.
-func (it *Iterator) First() bool { return it.move((*iterator.User).First) }
+func (it *Iterator) First() bool { return it.seek((*iterator.User).First) }
 
 // Last moves to the last key.
-func (it *Iterator) Last() bool { return it.move((*iterator.User).Last) }
+func (it *Iterator) Last() bool { return it.seek((*iterator.User).Last) }
 
 // Next moves to the key after the current one; the iterator must be valid.
-func (it *Iterator) Next() bool { return it.move((*iterator.User).Next) }
+func (it *Iterator) Next() bool {
+	ok := it.move((*iterator.User).Next)
+	if it.in != nil && it.in.observed {
+		it.stepObserved(ok, &it.in.counts.nexts, &it.in.counts.nextsFound)
+	}
+	return ok
+}
 
 // Prev moves to the key before the current one; the iterator must be valid.
-func (it *Iterator) Prev() bool { return it.move((*iterator.User).Prev) }
+func (it *Iterator) Prev() bool {
+	ok := it.move((*iterator.User).Prev)
+	if it.in != nil && it.in.observed {
+		it.stepObserved(ok, &it.in.counts.prevs, &it.in.counts.prevsFound)
+	}
+	return ok
+}
 
 // Valid reports whether the iterator stands on a key.
 func (it *Iterator) Valid() bool { return it.in != nil && it.in.err == nil && it.in.user.Valid() }
@@ -290,7 +318,11 @@ func (it *iteratorState) close() error {
 	clear(it.tombs)
 	clear(it.levels)
 	s, stripe := it.state, it.stripe
-	it.state = nil
+	if s != nil && it.observed {
+		it.tell()
+		s.cf.db.stats.Add(stripe, statistics.NoIteratorDeleted, 1)
+	}
+	it.state, it.perf, it.observed = nil, nil, false
 	if s != nil { // nil for a file without a database
 		s.release(stripe)
 	}

@@ -13,6 +13,11 @@ import (
 type metrics struct {
 	writes       atomic.Int64
 	walBytes     atomic.Int64
+	groups       atomic.Int64 // of writes that were committed together
+	batches      atomic.Int64
+	walBatches   atomic.Int64
+	walSyncs     atomic.Int64
+	ingested     atomic.Int64 // bytes of batches
 	flushes      atomic.Int64
 	flushed      atomic.Int64
 	compactions  atomic.Int64

@@ -8,6 +8,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/plaintable"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // GetResult is the outcome of one key of a MultiGet.
@@ -42,22 +43,27 @@ func (cf *ColumnFamily) MultiGet(ro *ReadOptions, userKeys [][]byte, results []G
 		return results[:0], err
 	}
 	seq := cf.readSeq(ro)
+	var counts getCounts
+	t := cf.db.stats.Start(stripe, statistics.DBMultiGet)
 	for at := 0; at < len(userKeys); at += multiGetStage {
 		end := min(at+multiGetStage, len(userKeys))
-		if err = s.multiGetGuarded(ro, seq, userKeys[at:end], results[at:end]); err != nil {
+		if err = s.multiGetGuarded(ro, seq, userKeys[at:end], results[at:end], &counts); err != nil {
 			break
 		}
+	}
+	if cf.db.stats != nil || ro.measured() {
+		cf.observeMultiGet(stripe, ro, t, &counts, results)
 	}
 	s.release(stripe)
 	return results, err
 }
 
-func (s *readState) multiGetGuarded(ro *ReadOptions, seq uint64, userKeys [][]byte, results []GetResult) (err error) {
+func (s *readState) multiGetGuarded(ro *ReadOptions, seq uint64, userKeys [][]byte, results []GetResult, counts *getCounts) (err error) {
 	if s.files.faultable {
 		old := mmapfs.Guard()
 		defer mmapfs.Unguard(old, &err)
 	}
-	s.multiGet(ro, seq, userKeys, results)
+	s.multiGet(ro, seq, userKeys, results, counts)
 	return nil
 }
 
@@ -65,7 +71,7 @@ func (s *readState) multiGetGuarded(ro *ReadOptions, seq uint64, userKeys [][]by
 // first. Within a source the keys go through each step together: hash all, touch
 // all buckets, touch all rows, then compare and copy. What needs done than one
 // entry of a key (merge operands, range tombstones) leaves for the plain Get.
-func (s *readState) multiGet(ro *ReadOptions, seq uint64, userKeys [][]byte, results []GetResult) {
+func (s *readState) multiGet(ro *ReadOptions, seq uint64, userKeys [][]byte, results []GetResult, counts *getCounts) {
 	var looks [multiGetStage]keys.Lookup
 	var todo [multiGetStage]uint8 // indexes of keys that no source has answered yet
 	n := len(userKeys)
@@ -79,14 +85,17 @@ func (s *readState) multiGet(ro *ReadOptions, seq uint64, userKeys [][]byte, res
 	for _, m := range s.immutables {
 		pending = s.searchMemory(m, &looks, pending, results)
 	}
+	counts.memory += uint64(n - len(pending))
 	for l, level := range s.files.levels {
+		before := len(pending)
 		if l == 0 {
 			for i := range level {
 				pending = s.searchRun(level[i:i+1], &looks, pending, results)
 			}
-			continue
+		} else {
+			pending = s.searchRun(level, &looks, pending, results)
 		}
-		pending = s.searchRun(level, &looks, pending, results)
+		counts.level(l, before-len(pending))
 	}
 	for _, i := range pending {
 		results[i].Value, results[i].Err = results[i].Value[:0], ErrNotFound

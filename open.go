@@ -58,7 +58,7 @@ func newDB(dir string, o *Options) (*DB, error) {
 	if opts.ColumnFamily != nil && seen[DefaultColumnFamilyName] {
 		return nil, fmt.Errorf("%w: both Options.ColumnFamily and Options.ColumnFamilies describe %q", ErrInvalidArgument, DefaultColumnFamilyName)
 	}
-	db := &DB{dir: dir, opts: &opts, fs: opts.FS, log: opts.Logger, opening: true}
+	db := &DB{dir: dir, opts: &opts, fs: opts.FS, log: opts.Logger, stats: opts.Statistics, opening: true}
 	db.inForce.Store(&opts)
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)

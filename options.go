@@ -11,6 +11,7 @@ import (
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/plaintable"
 	"github.com/flatrock-db/flatrock/prefixhash"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // Toggle is a boolean option whose default is not always false.
@@ -88,6 +89,10 @@ type Options struct {
 	// into memory. Several readers may open the same directory; one that is being
 	// written gives the state of the moment. RocksDB: OpenForReadOnly.
 	ReadOnly bool
+
+	// Statistics counts what the database does, under RocksDB's names; several databases may
+	// share one. Nil counts nothing. See statistics.New. RocksDB: statistics.
+	Statistics *statistics.Statistics
 
 	// FS is where files live. Nil means the operating system (mmapfs.OS).
 	FS mmapfs.FS
@@ -599,6 +604,9 @@ type ReadOptions struct {
 	// ReadaheadSize is how many bytes an iterator reads ahead; zero adapts.
 	// RocksDB: readahead_size.
 	ReadaheadSize int
+	// Perf is where what the read does is added up; nil for nowhere. One goroutine at a time
+	// may use it, and an iterator does until it is closed. RocksDB: get_perf_context.
+	Perf *PerfContext
 }
 
 // WriteOptions tunes one write. Nil means the zero value.
@@ -609,6 +617,8 @@ type WriteOptions struct {
 	// DisableWAL skips the log: the write survives only once it is flushed.
 	// RocksDB: disableWAL.
 	DisableWAL bool
+	// Perf is where what the write does is added up; nil for nowhere. RocksDB: get_perf_context.
+	Perf *PerfContext
 }
 
 // FlushOptions tunes Flush. Nil means the zero value.

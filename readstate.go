@@ -2,6 +2,8 @@ package flatrock
 
 import (
 	"sync/atomic"
+
+	"github.com/flatrock-db/flatrock/internal/stripe"
 )
 
 // readState is everything a reader of one column family needs, pinned together:
@@ -23,14 +25,14 @@ type readState struct {
 
 	retired   atomic.Bool
 	collected atomic.Bool // claims the release, which happens once
-	stripes   [stripeCount]stripe
+	stripes   [stripe.Count]readerStripe
 }
 
-// stripe counts the readers that hash to it. The padding keeps neighbours off
+// readerStripe counts the readers of a stripe. The padding keeps neighbours off
 // the cache line, and off the line that the prefetcher fetches with it.
-type stripe struct {
-	readers atomic.Int64
-	_       [120]byte
+type readerStripe struct {
+	n atomic.Int64
+	_ [120]byte
 }
 
 // acquire pins the published read state. No lock: the reader raises a counter of
@@ -38,10 +40,10 @@ type stripe struct {
 // one. If not, its raised counter may be one that nobody waits for any more,
 // so it steps back and tries the new state.
 func (cf *ColumnFamily) acquire() (*readState, uint32) {
-	i := currentStripe()
+	i := stripe.Current()
 	for {
 		s := cf.state.Load()
-		s.stripes[i].readers.Add(1)
+		s.stripes[i].n.Add(1)
 		if cf.state.Load() == s {
 			return s, i
 		}
@@ -54,7 +56,7 @@ func (cf *ColumnFamily) acquire() (*readState, uint32) {
 // Every operation here and in retire is sequentially consistent: either this
 // reader sees retired set, or the retirer's scan sees this counter lowered.
 func (s *readState) release(stripe uint32) {
-	s.stripes[stripe].readers.Add(-1)
+	s.stripes[stripe].n.Add(-1)
 	if s.retired.Load() {
 		s.collectIfIdle()
 	}
@@ -65,7 +67,7 @@ func (s *readState) release(stripe uint32) {
 // notices that s is no longer published.
 func (s *readState) idle() bool {
 	for i := range s.stripes {
-		if s.stripes[i].readers.Load() != 0 {
+		if s.stripes[i].n.Load() != 0 {
 			return false
 		}
 	}

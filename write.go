@@ -3,10 +3,13 @@ package flatrock
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/perf"
 	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/memtable"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // The life of a write: it joins the commit queue; one of those that wait leads,
@@ -27,6 +30,7 @@ type request struct {
 	batch *Batch
 	sync  bool
 	noWAL bool
+	perf  *perf.Context
 	err   error
 	lead  bool          // woken to lead, not because it is done
 	wake  chan struct{} // buffered, one token per wake-up
@@ -60,16 +64,22 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 	r.batch, r.err, r.lead = b, nil, false
 	r.sync = wo != nil && wo.Sync
 	r.noWAL = wo != nil && wo.DisableWAL
+	r.perf = wo.perf()
 	if r.sync && r.noWAL {
 		requestPool.Put(r)
 		return fmt.Errorf("%w: Sync and DisableWAL exclude each other", ErrInvalidArgument)
+	}
+	stripe, t := uint32(0), statistics.Timing{}
+	if db.stats != nil {
+		stripe = statistics.Stripe()
+		t = db.stats.Start(stripe, statistics.DBWrite)
 	}
 	q := &db.queue
 	q.mu.Lock()
 	if q.led {
 		q.waiting = append(q.waiting, r)
 		q.mu.Unlock()
-		<-r.wake
+		r.await()
 	} else {
 		q.led = true
 		q.mu.Unlock()
@@ -79,8 +89,9 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 		db.leadCommit(r)
 	}
 	err := r.err
-	r.batch = nil
+	r.batch, r.perf = nil, nil
 	requestPool.Put(r)
+	db.stats.End(stripe, statistics.DBWrite, t)
 	return err
 }
 
@@ -224,6 +235,8 @@ func (db *DB) commit(g *commitGroup) error {
 	if db.closed.Load() {
 		return ErrClosed
 	}
+	lead := g.requests[0]
+	start := lead.perf.Start()
 	if err := db.makeRoom(g); err != nil {
 		return err
 	}
@@ -236,17 +249,31 @@ func (db *DB) commit(g *commitGroup) error {
 	if db.slowed.Load() {
 		db.delay(size)
 	}
+	if lead.perf != nil {
+		lead.perf.Stop(&lead.perf.WriteDelayTime, start)
+		start = lead.perf.Start()
+	}
 	if err := db.prepare(g); err != nil {
 		return err
 	}
-	lead := g.requests[0]
+	if lead.perf != nil {
+		lead.perf.Stop(&lead.perf.WritePreAndPostProcessTime, start)
+		start = lead.perf.Start()
+	}
 	if !lead.noWAL {
 		if err := db.logGroup(g, first, count); err != nil {
 			return err
 		}
 	}
+	if lead.perf != nil {
+		lead.perf.Stop(&lead.perf.WriteWALTime, start)
+		start = lead.perf.Start()
+	}
 	db.lastSeq += uint64(count)
 	err := g.insert(first, lead.noWAL)
+	if lead.perf != nil {
+		lead.perf.Stop(&lead.perf.WriteMemtableTime, start)
+	}
 	clear(g.ops)
 	if cap(g.ops) > maxKeptOps {
 		g.ops = nil
@@ -256,6 +283,10 @@ func (db *DB) commit(g *commitGroup) error {
 	}
 	db.visibleSeq.Store(db.lastSeq)
 	db.metrics.writes.Add(int64(count))
+	db.metrics.groups.Add(1)
+	db.metrics.batches.Add(int64(len(g.requests)))
+	db.metrics.ingested.Add(size)
+	db.observeGroup(g, count, size)
 	return nil
 }
 
@@ -277,8 +308,13 @@ func (db *DB) logGroup(g *commitGroup, first uint64, count uint32) error {
 	}
 	log.records = true
 	db.metrics.walBytes.Add(bytes)
-	if g.requests[0].sync {
-		if err := db.syncLogs(); err != nil {
+	db.metrics.walBatches.Add(int64(len(g.requests)))
+	db.stats.Add(statistics.Stripe(), statistics.WALFileBytes, uint64(bytes))
+	if lead := g.requests[0]; lead.sync {
+		start := time.Now()
+		err := db.syncLogs()
+		db.observeSync(lead.perf, start)
+		if err != nil {
 			return db.fail("WAL sync", err)
 		}
 	}

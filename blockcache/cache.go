@@ -222,6 +222,7 @@ func (c *Cache) Reserve(k Key, n int, t BlockType, p Priority) (h Handle, b []by
 	s := c.shard(hash)
 	i, b := s.reserve(k, hash, n, t, p)
 	if i < 0 {
+		s.stats.failures.Add(1)
 		return 0, nil
 	}
 	return s.handle(i), b

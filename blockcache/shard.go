@@ -191,6 +191,9 @@ func (s *shard) publish(i, n int) (int, []byte) {
 	sl.loc.Store(loc)
 	m := sl.meta.Add(stateVisible - stateBusy)
 	s.stats.inserts.Add(1)
+	t := m & typeMask >> typeShift
+	s.stats.adds[t].Add(1)
+	s.stats.addBytes[t].Add(loc & maxBlock)
 	return i, s.bytes(m, loc)
 }
 

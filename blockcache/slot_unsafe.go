@@ -83,11 +83,3 @@ func (s *shard) pageBytes(off uint64, n int) []byte {
 func (s *shard) header(off uint64) *blockHeader {
 	return (*blockHeader)(unsafe.Add(s.pageBase, off))
 }
-
-// stackStripe spreads goroutines over the counters. They have stacks of their
-// own, so the address of a local variable tells them apart; it is only hashed.
-func stackStripe() uint32 {
-	var here byte
-	a := uint64(uintptr(unsafe.Pointer(&here))) >> 11
-	return uint32(a * 0x9E3779B97F4A7C15 >> 60)
-}

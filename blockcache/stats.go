@@ -1,6 +1,10 @@
 package blockcache
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/flatrock-db/flatrock/internal/stripe"
+)
 
 // Stats is a moment of a cache.
 type Stats struct {
@@ -22,6 +26,9 @@ type stats struct {
 	stripes   [stripes]counters
 	inserts   atomic.Uint64
 	evictions atomic.Uint64
+	adds      [NumBlockTypes]atomic.Uint64
+	addBytes  [NumBlockTypes]atomic.Uint64
+	failures  atomic.Uint64
 }
 
 type counters struct {
@@ -29,7 +36,33 @@ type counters struct {
 	_            [64]byte
 }
 
-func (s *stats) stripe() *counters { return &s.stripes[stackStripe()&(stripes-1)] }
+func (s *stats) stripe() *counters { return &s.stripes[stripe.Current()&(stripes-1)] }
+
+// Counts is what a cache has counted since it was made, by type of block.
+type Counts struct {
+	Hits, Misses, Adds, AddBytes [NumBlockTypes]uint64
+	Failures                     uint64 // blocks for which no room was found
+}
+
+// Counts adds the counters up. Unlike Stats it walks over no slots.
+func (c *Cache) Counts() (n Counts) {
+	for _, s := range c.shards {
+		s.stats.addTo(&n)
+	}
+	return n
+}
+
+func (s *stats) addTo(n *Counts) {
+	for t := range NumBlockTypes {
+		for i := range s.stripes {
+			n.Hits[t] += s.stripes[i].hits[t].Load()
+			n.Misses[t] += s.stripes[i].misses[t].Load()
+		}
+		n.Adds[t] += s.adds[t].Load()
+		n.AddBytes[t] += s.addBytes[t].Load()
+	}
+	n.Failures += s.failures.Load()
+}
 
 // Stats adds the shards up. It costs a walk over all slots.
 func (c *Cache) Stats() Stats {

@@ -7,7 +7,7 @@ package house
 // nobodyImports.
 var mayImport = map[string]string{
 	// The ground.
-	"internal/keys":      "",
+	"internal/keys":      "internal/perf", // a lookup carries its perf context
 	"internal/coding":    "",
 	"internal/hash":      "github.com/cespare/xxhash/v2 github.com/zeebo/xxh3",
 	"internal/compress":  "internal/coding github.com/klauspost/compress github.com/pierrec/lz4/v4",
@@ -15,6 +15,9 @@ var mayImport = map[string]string{
 	"internal/script":    "",
 	"internal/killpoint": "",
 	"numa":               "golang.org/x/sys",
+	"internal/stripe":    "",
+	"internal/perf":      "",
+	"statistics":         "internal/stripe",
 
 	// Files and structures.
 	"mmapfs":               "internal/keys golang.org/x/sys github.com/edsrzf/mmap-go", // keys for the corruption error
@@ -26,8 +29,8 @@ var mayImport = map[string]string{
 	"internal/wal":         "internal/record mmapfs internal/coding internal/keys github.com/klauspost/compress", // zstd: one stream over all records of a log
 	"internal/manifest":    "internal/record mmapfs internal/coding internal/keys github.com/zeebo/xxh3",         // xxh3: unique file ids
 	"internal/optionsfile": "mmapfs",
-	"internal/tracefile":   "internal/table internal/coding internal/keys", // table names the callers
-	"blockcache":           "mmapfs internal/tracefile internal/table",     // the tracer
+	"internal/tracefile":   "internal/table internal/coding internal/keys",             // table names the callers
+	"blockcache":           "internal/stripe mmapfs internal/tracefile internal/table", // the tracer
 
 	// Tables and memory. The two formats never import each other.
 	"internal/block": "internal/table internal/coding internal/hash internal/keys",
@@ -39,7 +42,7 @@ var mayImport = map[string]string{
 	"internal/iterator":          "internal/rangedel internal/merge internal/entity internal/table internal/keys",
 	"internal/iterator/itertest": "internal/entity internal/table internal/keys",
 	"compaction":                 "internal/manifest internal/table internal/rangedel internal/iterator internal/merge internal/entity internal/keys",
-	"": "compaction memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
+	"": "statistics internal/stripe internal/perf compaction memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
 		"internal/optionsfile internal/merge internal/entity internal/table internal/block internal/compress internal/hash internal/coding internal/keys",
 
 	// At the top: they may import anything, and only the entries here do.
@@ -78,8 +81,8 @@ var systemPackages = map[string]string{
 // unsafePackages may import unsafe, in files named *_unsafe.go.
 var unsafePackages = map[string]bool{
 	"mmapfs": true, "memtable": true, "blockcache": true, "plaintable": true,
-	"numa": true, // system calls that x/sys lacks take pointers
-	"":     true, // stripe_unsafe.go: which stripe a goroutine counts in
+	"numa":            true, // system calls that x/sys lacks take pointers
+	"internal/stripe": true, // which stripe a goroutine counts in
 }
 
 // badNames are names of packages that say nothing.

@@ -15,6 +15,8 @@ package keys
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/flatrock-db/flatrock/internal/perf"
 )
 
 // Kind is the low byte of a trailer: what an entry does.
@@ -108,7 +110,27 @@ type Lookup struct {
 
 	NoFill   bool // blocks that the read loads stay out of the block cache
 	NoVerify bool // blocks that come from storage are trusted
+
+	Found FoundIn       // where the search ended
+	Perf  *perf.Context // what the read did is added to it; nil for nothing
 }
+
+// FoundIn says where a point read found the newest entry of its key: Nowhere, in
+// Memory, or in level l of the files, as InLevel(l).
+type FoundIn uint8
+
+// Where a search ends.
+const (
+	Nowhere FoundIn = iota
+	Memory
+	level0
+)
+
+// InLevel is the FoundIn of a level.
+func InLevel(l int) FoundIn { return level0 + FoundIn(l) }
+
+// Level is the level of a FoundIn that is InLevel of it.
+func (f FoundIn) Level() int { return int(f - level0) }
 
 // Trailer is the trailer to seek to: the newest entry that the lookup may see.
 func (l *Lookup) Trailer() uint64 { return Pack(l.Seq, KindSeek) }
