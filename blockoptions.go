@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/blocktable"
 	"github.com/flatrock-db/flatrock/internal/compress"
 	"github.com/flatrock-db/flatrock/internal/hash"
@@ -266,6 +267,8 @@ func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.F
 		PinIndexAndFilterBlocks:   o.PinL0FilterAndIndexBlocksInCache && level == 0,
 		ManifestLargestSeq:        meta.LargestSeq,
 		HasManifestLargestSeq:     true,
+		Trace:                     blockcache.FileInfo{Family: uint64(cf.id), Name: cf.name, Level: uint32(level), Number: meta.Number},
+		RestartInterval:           o.format().BlockRestartInterval,
 	}
 	if o.NoBlockCache {
 		r.Cache = nil

@@ -43,13 +43,16 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 			h := cf.tables[meta.Number]
 			if h == nil {
 				var err error
-				if h, err = cf.openTable(meta, l); err != nil {
+				if h, err = cf.openTable(meta, l, table.CallerPrefetch); err != nil {
 					for _, h := range fs.unref() {
 						h.close()
 					}
 					return nil, err
 				}
 				cf.tables[meta.Number] = h
+			}
+			if h.block != nil {
+				h.block.SetLevel(l)
 			}
 			h.refs++
 			fs.faultable = fs.faultable || h.canFault()

@@ -157,6 +157,7 @@ func (ro *ReadOptions) apply(look *keys.Lookup) {
 	if ro != nil {
 		look.NoFill, look.NoVerify = ro.FillCache == Off, ro.VerifyChecksums == Off
 		look.Perf = ro.perf()
+		look.FromSnapshot = ro.Snapshot != nil
 	}
 }
 

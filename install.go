@@ -16,6 +16,17 @@ type familyChange struct {
 	flushed []*memState
 }
 
+// opener is on whose behalf the new files are opened, for traces.
+func (c *familyChange) opener() table.Caller {
+	switch {
+	case len(c.flushed) > 0:
+		return table.CallerFlush
+	case len(c.edit.DeletedFiles) > 0:
+		return table.CallerCompactionRefill
+	}
+	return table.CallerPrefetch
+}
+
 // install makes the outcome of a flush or compaction durable and visible: it opens
 // the new files, appends the edit to the MANIFEST, and publishes a read state with
 // the new version and without the memtables that were flushed (newest first, the family's oldest).
@@ -43,7 +54,7 @@ func (db *DB) installAll(changes []familyChange, lastSeq uint64) error {
 			if moved := slices.ContainsFunc(c.edit.DeletedFiles, func(d manifest.DeletedFile) bool { return d.Number == n.Meta.Number }); moved {
 				continue // a trivial move: the file is open
 			}
-			h, err := c.cf.openTable(n.Meta, n.Level)
+			h, err := c.cf.openTable(n.Meta, n.Level, c.opener())
 			if err != nil {
 				closeAll()
 				return err

@@ -81,6 +81,7 @@ func tableIterOptions(ro *ReadOptions) table.IterOptions {
 		ReadaheadSize:   ro.ReadaheadSize,
 		Lower:           ro.LowerBound,
 		Upper:           ro.UpperBound,
+		Caller:          table.CallerIterator,
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *readState) multiGet(ro *ReadOptions, seq uint64, userKeys [][]byte, res
 	var todo [multiGetStage]uint8 // indexes of keys that no source has answered yet
 	n := len(userKeys)
 	for i, k := range userKeys {
-		looks[i].UserKey, looks[i].Seq = k, seq
+		looks[i].UserKey, looks[i].Seq, looks[i].Many = k, seq, true
 		ro.apply(&looks[i])
 		s.cf.opts.PrefixExtractor.Prepare(&looks[i])
 		todo[i] = uint8(i)
@@ -220,6 +220,11 @@ func (s *readState) searchBlocks(run []tableRef, looks *[multiGetStage]keys.Look
 		}
 		h := run[f].handle
 		h.block.MultiGet(b.requests[:n])
+		if id := b.looks[b.keys[0]].TraceID; id != looks[0].TraceID { // with a trace
+			for k := range looks {
+				looks[k].TraceID, b.looks[k].TraceID = id, id
+			}
+		}
 		for k := range n {
 			j, q := b.keys[k], &b.requests[k]
 			value, trailer, found, err := h.hideCovered(&b.looks[j], &q.Pin, q.Value, q.Trailer, q.Found, q.Err)

@@ -95,7 +95,7 @@ func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles
 	if cf.db.opts.AllowIngestBehind {
 		job.Beyond, job.Bottommost = nil, false // anything may come to lie beneath
 	}
-	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20, Lower: lower, Upper: upper}
+	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20, Lower: lower, Upper: upper, Caller: table.CallerCompaction}
 	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
 		return handles[f.Number].reader().NewIterator(to), nil
 	}

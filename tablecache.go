@@ -108,24 +108,24 @@ func (h *tableHandle) anchors(n int) (all []compaction.Anchor, err error) {
 
 // openTable opens a file of the family. For families that are loaded in the background it
 // returns at once with a handle that reads through the bare mapping, and wants set.
-func (cf *ColumnFamily) openTable(meta *manifest.FileMetadata, level int) (*tableHandle, error) {
+func (cf *ColumnFamily) openTable(meta *manifest.FileMetadata, level int, opener table.Caller) (*tableHandle, error) {
 	memory := mmapfs.MemoryNone
 	if o, ok := cf.opts.Table.(PlainTableOptions); ok {
 		memory = o.Memory.policy()
 		if o.LoadInBackground.or(true) && cf.db.opening && memory != mmapfs.MemoryNone && memory != mmapfs.MemoryWillNeed {
-			h, err := cf.openTableIn(meta, level, mmapfs.MemoryNone, &placement{home: -1})
+			h, err := cf.openTableIn(meta, level, opener, mmapfs.MemoryNone, &placement{home: -1})
 			if err == nil {
 				h.wants = memory
 			}
 			return h, err
 		}
 	}
-	return cf.openTableIn(meta, level, memory, &cf.db.placed)
+	return cf.openTableIn(meta, level, opener, memory, &cf.db.placed)
 }
 
 // openTableIn opens a file with a memory policy and a placement, which only plain
 // tables have.
-func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
+func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, opener table.Caller, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
 	db := cf.db
 	name := manifest.TableName(db.dir, meta.Number)
 	open := db.fs.Open
@@ -180,6 +180,7 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, memo
 		}
 	case BlockBasedTableOptions:
 		ro := o.readerOptions(cf, meta, level)
+		ro.OpenCaller = opener
 		h.cacheID = ro.CacheID
 		h.block, err = blocktable.Open(f, ro)
 	}

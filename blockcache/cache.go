@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -41,6 +42,9 @@ const (
 	Filter
 	Other // dictionaries, range tombstones, properties
 	NumBlockTypes
+
+	// PointData is Data, looked up by a point read. Statistics count it as Data.
+	PointData = NumBlockTypes
 )
 
 // String is the name in statistics.
@@ -99,10 +103,14 @@ type Options struct {
 type Cache struct {
 	shards   []*shard
 	mask     uint64
+	tracer   atomic.Pointer[Tracer] // in a line that every lookup loads
 	capacity atomic.Int64
 	charged  [numCharges]atomic.Int64
 	nextFile atomic.Uint64
 	opts     Options
+	traceMu  sync.Mutex // held while a trace begins or ends
+	closed   bool       // guarded by traceMu
+	files    files
 }
 
 const minShardCapacity = 16 << 20
@@ -141,6 +149,10 @@ func New(o Options) (*Cache, error) {
 // Close frees the memory. The caller guarantees that nothing is held and that
 // nobody uses the cache any more.
 func (c *Cache) Close() {
+	c.traceMu.Lock()
+	c.closed = true
+	_, _ = c.endTrace() // whoever wants to know ends it first
+	c.traceMu.Unlock()
 	for _, s := range c.shards {
 		s.free()
 	}
@@ -266,6 +278,7 @@ func (c *Cache) locate(h Handle) (*shard, int) {
 // Forget evicts the blocks of a file that are not held, for a file that was
 // deleted. It costs a walk over all slots.
 func (c *Cache) Forget(file uint64) {
+	c.undescribe(file)
 	for _, s := range c.shards {
 		s.evictIf(func(k Key) bool { return k.File == file })
 	}

@@ -32,7 +32,7 @@ type stats struct {
 }
 
 type counters struct {
-	hits, misses [NumBlockTypes]atomic.Uint64
+	hits, misses [NumBlockTypes + 1]atomic.Uint64 // PointData too
 	_            [64]byte
 }
 
@@ -76,6 +76,8 @@ func (c *Cache) Stats() Stats {
 				st.Hits[t] += s.stats.stripes[i].hits[t].Load()
 				st.Misses[t] += s.stats.stripes[i].misses[t].Load()
 			}
+			st.Hits[Data] += s.stats.stripes[i].hits[PointData].Load()
+			st.Misses[Data] += s.stats.stripes[i].misses[PointData].Load()
 		}
 		st.Inserts += s.stats.inserts.Load()
 		st.Evictions += s.stats.evictions.Load()

@@ -14,6 +14,9 @@ type blockHeader struct {
 
 const headerSize = 8
 
+// BlockOverhead is what a block takes in the cache beside its bytes.
+const BlockOverhead = headerSize
+
 // classSizes are the block sizes of pages of pageSize bytes, headers included. Down
 // to 2 KiB they are the fractions of a page, which waste nothing at its end; they
 // begin with a quarter. Below there are 64 steps to the double, as far as

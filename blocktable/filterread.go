@@ -6,6 +6,7 @@ import (
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
 )
 
 // filterReader answers for a file's filter.
@@ -93,7 +94,7 @@ func (r *Reader) readFilter(tail *readahead) error {
 	}
 	if r.cacheIndex() {
 		f.kind, f.handle = filterCached, h
-		ref, err := r.fetch(h, fetchOptions{kind: blockcache.Filter, fill: true, verify: true})
+		ref, err := r.fetch(h, fetchOptions{kind: blockcache.Filter, fill: true, verify: true, caller: r.opts.OpenCaller})
 		if err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func (r *Reader) readFilterPartitions(h block.Handle, tail *readahead) error {
 			}
 			f.ownParts = append(f.ownParts, append([]byte(nil), b...))
 		case r.opts.PinIndexAndFilterBlocks:
-			ref, err := r.fetch(h, fetchOptions{kind: blockcache.Filter, fill: true, verify: true})
+			ref, err := r.fetch(h, fetchOptions{kind: blockcache.Filter, fill: true, verify: true, caller: r.opts.OpenCaller})
 			if err != nil {
 				return err
 			}
@@ -176,19 +177,20 @@ func (r *Reader) mayContain(look *keys.Lookup) (bool, error) {
 	default:
 		return true, nil
 	}
-	return r.ask(key, look.Trailer(), bare)
+	return r.ask(look, key, bare)
 }
 
 // mayContainPrefix asks the filter about a prefix of userKey.
-func (r *Reader) mayContainPrefix(userKey []byte, trailer uint64, prefixLen int) (bool, error) {
+func (r *Reader) mayContainPrefix(userKey []byte, prefixLen int) (bool, error) {
 	if r.filter.kind == filterNone || !r.filter.prefix {
 		return true, nil
 	}
-	return r.ask(userKey, trailer, userKey[:prefixLen])
+	return r.ask(nil, userKey, userKey[:prefixLen])
 }
 
-// ask tests an entry in the filter, or in the partition for userKey.
-func (r *Reader) ask(userKey []byte, trailer uint64, entry []byte) (bool, error) {
+// ask tests an entry in the filter, or in the partition for userKey. look is the point
+// read that asks, nil for an iterator.
+func (r *Reader) ask(look *keys.Lookup, userKey, entry []byte) (bool, error) {
 	f := &r.filter
 	h := f.handle
 	switch f.kind {
@@ -204,9 +206,20 @@ func (r *Reader) ask(userKey []byte, trailer uint64, entry []byte) (bool, error)
 		}
 		h = f.parts.handle(i)
 	}
-	ref, err := r.fetch(h, fetchOptions{kind: blockcache.Filter, fill: true, verify: true})
-	if err != nil {
-		return false, err
+	o := fetchOptions{kind: blockcache.Filter, fill: true, verify: true, caller: table.CallerIterator}
+	ref, hit := r.find(h, o.kind)
+	if !hit {
+		var err error
+		if ref, err = r.load(h, o); err != nil {
+			return false, err
+		}
+	}
+	if t := r.cache.Tracer(); t != nil {
+		if look != nil {
+			r.tracedFilter(t, look, h, &ref, hit, &o)
+		} else {
+			r.traced(t, h, &ref, hit, &o)
+		}
 	}
 	may := filterMayMatch(ref.data, entry)
 	r.release(&ref)

@@ -36,9 +36,10 @@ func (r *Reader) Iterate(o table.IterOptions) *Iterator {
 		kind: blockcache.Data, fill: !o.NoFill, ahead: &it.ahead,
 		verify: (o.VerifyChecksums || r.opts.VerifyChecksums) && !o.NoVerify,
 		pread:  o.ReadaheadSize > 0,
+		caller: o.Caller,
 	}
 	it.lower, it.upper = o.Lower, o.Upper
-	it.index.init(r, fetchOptions{fill: true, verify: true, pread: it.o.pread})
+	it.index.init(r, fetchOptions{fill: true, verify: true, pread: it.o.pread, caller: o.Caller})
 	it.data.order, it.data.gseq, it.data.file = r.opts.Order, r.gseq, r.name
 	return it
 }
@@ -168,7 +169,7 @@ func (it *Iterator) SeekGE(userKey []byte, trailer uint64) bool {
 // SeekPrefixGE moves to the first entry at or after the target that has look's
 // prefix, and asks the filter first.
 func (it *Iterator) SeekPrefixGE(look *keys.Lookup, trailer uint64) bool {
-	may, err := it.r.mayContainPrefix(look.UserKey, trailer, look.PrefixLen)
+	may, err := it.r.mayContainPrefix(look.UserKey, look.PrefixLen)
 	if !may {
 		it.start()
 		it.err = err

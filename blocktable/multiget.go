@@ -36,6 +36,8 @@ type multiState struct {
 	wanted []wantedBlock
 	groups []blockGroup
 	sink   uint64 // keeps the loads of Touch alive
+
+	traceID uint64 // of all keys of the call
 }
 
 // wantedBlock is a request and the block that may answer it.
@@ -48,6 +50,7 @@ type wantedBlock struct {
 type blockGroup struct {
 	from, to int
 	ref      blockRef
+	hit      bool // ref was in the cache
 	err      error
 }
 
@@ -62,13 +65,27 @@ func (r *Reader) MultiGet(reqs []Request) {
 	if len(reqs) > 0 { // the same for all keys of a call
 		o.fill, o.verify = !reqs[0].Look.NoFill, o.verify && !reqs[0].Look.NoVerify
 	}
+	tracing := len(reqs) > 0 && r.tracer() != nil
+	if tracing {
+		m.traceID = reqs[0].Look.TraceID
+		if r.partitioned {
+			o.point = &m.point
+		}
+	}
 	m.index.init(r, o)
+	o.point = nil
 	m.data.order, m.data.gseq, m.data.file = r.opts.Order, r.gseq, r.name
 	m.wanted, m.groups = m.wanted[:0], m.groups[:0]
 	for i := range reqs {
 		q := &reqs[i]
+		if tracing { // all of a MultiGet have one number
+			q.Look.TraceID = m.traceID
+		}
 		may, err := r.mayContain(q.Look)
 		if err == nil && may {
+			if tracing {
+				m.point.begin(q.Look)
+			}
 			if m.index.seekGE(q.Look.UserKey, q.Look.Trailer()) {
 				h := m.index.handle()
 				m.wanted = append(m.wanted, wantedBlock{h, i})
@@ -78,6 +95,12 @@ func (r *Reader) MultiGet(reqs []Request) {
 			}
 			err = m.index.err
 			m.index.err = nil
+			if tracing {
+				q.Look.TraceID = m.point.id
+			}
+		}
+		if tracing {
+			m.traceID = q.Look.TraceID
 		}
 		q.Value, q.Trailer, q.Found, q.Err = nil, 0, false, err
 	}
@@ -99,6 +122,11 @@ func (r *Reader) MultiGet(reqs []Request) {
 	for i := range m.groups {
 		r.answer(m, &m.groups[i], reqs, o)
 	}
+	for i := range reqs {
+		if tracing {
+			reqs[i].Look.TraceID = m.traceID
+		}
+	}
 	m.index.close()
 	clear(m.groups)
 	m.data.b, m.data.hash, m.data.val = nil, nil, nil
@@ -114,7 +142,8 @@ func (r *Reader) fetchGroups(m *multiState, o fetchOptions) {
 		if r.cache != nil {
 			h := m.wanted[g.from].h
 			var ok bool
-			if g.ref, ok = r.find(h, o.kind); ok {
+			if g.ref, ok = r.find(h, blockcache.PointData); ok {
+				g.hit = true
 				// The first loads of the search, started for all blocks.
 				if b := g.ref.hint; len(b) > 4 {
 					m.sink += uint64(b[len(b)-4])
@@ -195,6 +224,11 @@ func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOpt
 				m.data.err = nil
 				continue
 			}
+		}
+		if t := r.tracer(); t != nil && w == m.wanted[g.from] { // one lookup in the cache
+			q.Look.TraceID = m.traceID
+			r.tracedData(t, q.Look, w.h, &g.ref, g.hit, &o, found, trailer, value)
+			m.traceID = q.Look.TraceID
 		}
 		switch {
 		case found:

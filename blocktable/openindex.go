@@ -94,7 +94,7 @@ func (r *Reader) flatten(fb *flatBuilder, b []byte, h block.Handle) error {
 // wholeIndexAsPartition makes the one index block look like the only partition
 // under a top level, so that the cache can hold it.
 func (r *Reader) wholeIndexAsPartition(top *flatBuilder, h block.Handle) error {
-	ref, err := r.fetch(h, fetchOptions{kind: blockcache.Index, fill: true, verify: true})
+	ref, err := r.fetch(h, fetchOptions{kind: blockcache.Index, fill: true, verify: true, caller: r.opts.OpenCaller})
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (r *Reader) pinPartitions() error {
 		return nil
 	}
 	for i := range r.index.n {
-		ref, err := r.fetch(r.index.handle(i), fetchOptions{kind: blockcache.Index, fill: true, verify: true})
+		ref, err := r.fetch(r.index.handle(i), fetchOptions{kind: blockcache.Index, fill: true, verify: true, caller: r.opts.OpenCaller})
 		if err != nil {
 			return err
 		}

@@ -51,6 +51,12 @@ type ReaderOptions struct {
 	// checksum.
 	ManifestLargestSeq    uint64
 	HasManifestLargestSeq bool
+	// Trace is what block cache traces say about the file. Without a number it is in none.
+	Trace blockcache.FileInfo
+	// OpenCaller is on whose behalf the file is opened, for traces.
+	OpenCaller table.Caller
+	// RestartInterval is the entries between restart points that traces assume.
+	RestartInterval int
 }
 
 // Reader reads a block-based table. It implements table.Reader: safe for
@@ -93,6 +99,7 @@ func Open(f mmapfs.File, o ReaderOptions) (*Reader, error) {
 	if r.cache != nil && r.cacheID == 0 {
 		r.cacheID = r.cache.NewFileID()
 	}
+	r.describe()
 	if err := r.open(); err != nil {
 		r.Close()
 		return nil, err
@@ -328,6 +335,7 @@ func (r *Reader) readTombstones(tail *readahead) error {
 
 // getState is what a Get needs beyond its arguments.
 type getState struct {
+	point pointTrace // with a trace
 	index indexCursor
 	data  dataIter
 }
@@ -342,20 +350,24 @@ func (r *Reader) Get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer u
 	}
 	g := getStates.Get().(*getState)
 	o := fetchOptions{kind: blockcache.Data, fill: !look.NoFill, verify: r.opts.VerifyChecksums && !look.NoVerify}
+	if r.partitioned && r.tracer() != nil {
+		o.point = g.point.begin(look)
+	}
 	g.index.init(r, o)
-	value, trailer, ok, err = r.get(g, look.UserKey, look.Trailer(), o, pin)
+	value, trailer, ok, err = r.get(g, look, o, pin)
 	g.index.close()
 	g.data.b, g.data.hash, g.data.val = nil, nil, nil
 	getStates.Put(g)
 	return value, trailer, ok, err
 }
 
-func (r *Reader) get(g *getState, userKey []byte, target uint64, o fetchOptions, pin *table.Pin) ([]byte, uint64, bool, error) {
+func (r *Reader) get(g *getState, look *keys.Lookup, o fetchOptions, pin *table.Pin) ([]byte, uint64, bool, error) {
+	userKey, target := look.UserKey, look.Trailer()
 	d := &g.data
 	d.order, d.gseq, d.file = r.opts.Order, r.gseq, r.name
 	for more := g.index.seekGE(userKey, target); more; more = g.index.next() {
 		h := g.index.handle()
-		ref, err := r.fetch(h, o)
+		ref, hit, err := r.fetchPoint(h, o)
 		if err != nil {
 			return nil, 0, false, err
 		}
@@ -368,6 +380,15 @@ func (r *Reader) get(g *getState, userKey []byte, target uint64, o fetchOptions,
 		if verdict == hintUnknown && d.init(ref.data, h.Offset) {
 			found, goOn = d.get(userKey, target, r.indexFormat.userKeys)
 			value, trailer = d.val, d.trailer
+		}
+		if t := r.tracer(); t != nil {
+			if o.point != nil {
+				look.TraceID = o.point.id
+			}
+			r.tracedData(t, look, h, &ref, hit, &o, found, trailer, value)
+			if o.point != nil {
+				o.point.id = look.TraceID
+			}
 		}
 		if found {
 			if ref.hold != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/compress"
 	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -30,7 +31,7 @@ func (r *Reader) find(h block.Handle, kind blockcache.BlockType) (ref blockRef, 
 		return blockRef{}, false
 	}
 	ref = blockRef{data: b, hold: hold}
-	if kind == blockcache.Data {
+	if kind == blockcache.Data || kind == blockcache.PointData {
 		n := r.cachedLen(b, h)
 		if ref.data = b[:n:n]; noted {
 			ref.hint = b[n:]
@@ -67,17 +68,39 @@ type fetchOptions struct {
 	verify bool
 	pread  bool       // not through the mapping
 	ahead  *readahead // nil for point reads
+
+	caller table.Caller // for traces
+	point  *pointTrace  // the point read that an index is searched for; nil without a trace
 }
 
 // fetch returns the block at h, from the cache if it is there. The caller
 // releases it.
-func (r *Reader) fetch(h block.Handle, o fetchOptions) (blockRef, error) {
-	if r.cache != nil {
-		if ref, ok := r.find(h, o.kind); ok {
-			return ref, nil
+func (r *Reader) fetch(h block.Handle, o fetchOptions) (ref blockRef, err error) {
+	if r.cache == nil {
+		return r.load(h, o)
+	}
+	ref, hit := r.find(h, o.kind)
+	if !hit {
+		if ref, err = r.load(h, o); err != nil {
+			return ref, err
 		}
 	}
-	return r.load(h, o)
+	if t := r.cache.Tracer(); t != nil {
+		r.traced(t, h, &ref, hit, &o)
+	}
+	return ref, nil
+}
+
+// fetchPoint is fetch of a data block for a point read, which adds to a trace itself:
+// what it finds in the block belongs there.
+func (r *Reader) fetchPoint(h block.Handle, o fetchOptions) (ref blockRef, hit bool, err error) {
+	if r.cache != nil {
+		if ref, hit = r.find(h, blockcache.PointData); hit {
+			return ref, true, nil
+		}
+	}
+	ref, err = r.load(h, o)
+	return ref, false, err
 }
 
 // release lets go of a fetched block.

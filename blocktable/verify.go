@@ -3,6 +3,7 @@ package blocktable
 import (
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/hash"
+	"github.com/flatrock-db/flatrock/internal/table"
 )
 
 // VerifyChecksums reads the whole file and checks the checksum of every block.
@@ -33,7 +34,7 @@ func (r *Reader) VerifyChecksums() error {
 		}
 	}
 	var c indexCursor
-	c.init(r, fetchOptions{verify: true, pread: true})
+	c.init(r, fetchOptions{verify: true, pread: true, caller: table.CallerVerifyChecksum})
 	defer c.close()
 	part := -1
 	for ok := c.first(); ok; ok = c.next() {

@@ -29,14 +29,15 @@ var mayImport = map[string]string{
 	"internal/wal":         "internal/record mmapfs internal/coding internal/keys github.com/klauspost/compress", // zstd: one stream over all records of a log
 	"internal/manifest":    "internal/record mmapfs internal/coding internal/keys github.com/zeebo/xxh3",         // xxh3: unique file ids
 	"internal/optionsfile": "mmapfs",
-	"internal/tracefile":   "internal/table internal/coding internal/keys",             // table names the callers
-	"blockcache":           "internal/stripe mmapfs internal/tracefile internal/table", // the tracer
+	"internal/tracefile":   "internal/table internal/coding internal/keys", // table names the callers
+	"internal/tracebuf":    "mmapfs",
+	"blockcache":           "internal/stripe mmapfs internal/tracefile internal/tracebuf internal/table", // the tracer
 
 	// Tables and memory. The two formats never import each other.
 	"internal/block": "internal/table internal/coding internal/hash internal/keys",
 	"memtable":       "prefixhash mmapfs internal/table internal/hash internal/keys", // hash: the kinds of buckets hash as RocksDB's do
 	"plaintable":     "prefixhash mmapfs internal/table internal/block internal/coding internal/hash internal/keys github.com/bits-and-blooms/bloom/v3 github.com/zeebo/xxh3",
-	"blocktable":     "blockcache prefixhash mmapfs internal/table internal/block internal/compress internal/coding internal/hash internal/keys github.com/klauspost/compress", // compress: building dictionaries
+	"blocktable":     "blockcache prefixhash mmapfs internal/tracefile internal/table internal/block internal/compress internal/coding internal/hash internal/keys github.com/klauspost/compress", // compress: building dictionaries
 
 	// Deciding.
 	"internal/iterator":          "internal/rangedel internal/merge internal/entity internal/table internal/keys",

@@ -111,8 +111,11 @@ type Lookup struct {
 	NoFill   bool // blocks that the read loads stay out of the block cache
 	NoVerify bool // blocks that come from storage are trusted
 
-	Found FoundIn       // where the search ended
-	Perf  *perf.Context // what the read did is added to it; nil for nothing
+	Found        FoundIn       // where the search ended
+	Perf         *perf.Context // what the read did is added to it; nil for nothing
+	Many         bool          // part of a MultiGet
+	FromSnapshot bool          // Seq was chosen by the caller
+	TraceID      uint64        // links the accesses of one Get in a block cache trace; 0 before the first
 }
 
 // FoundIn says where a point read found the newest entry of its key: Nowhere, in

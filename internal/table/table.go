@@ -106,6 +106,8 @@ type IterOptions struct {
 	// Lower (inclusive) and Upper (exclusive) are user keys beyond which entries are not
 	// asked for, and may be missing; nil for none. They are borrowed until Close.
 	Lower, Upper []byte
+	// Caller is on whose behalf blocks are read, for traces.
+	Caller Caller
 }
 
 // Writer builds one table file. Not safe for concurrent use.

@@ -1,0 +1,409 @@
+package blockcache
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flatrock-db/flatrock/internal/stripe"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/internal/tracebuf"
+	"github.com/flatrock-db/flatrock/internal/tracefile"
+)
+
+// TraceOptions configures a Tracer.
+type TraceOptions struct {
+	// Every keeps one of so many blocks, with all of their accesses; 0 and 1 keep all.
+	Every uint64
+	// MaxBytes ends the trace when the file has that size; zero means 64 GiB.
+	MaxBytes uint64
+	// BufferBytes is the memory for accesses that have not been written; zero means 64 MiB.
+	BufferBytes int64
+}
+
+// ErrTracing matches the refusal of a second trace at a time.
+var ErrTracing = errors.New("blockcache: a trace is being written already")
+
+// ErrClosed matches the refusal of a trace of a closed cache.
+var ErrClosed = errors.New("blockcache: closed")
+
+// FileInfo is what traces say about a file.
+type FileInfo struct {
+	Family uint64
+	Name   string // of the family
+	Level  uint32
+	Number uint64 // of the file: with the offset it names a block in traces, across restarts
+}
+
+// files is what traces say about the files that have blocks in the cache.
+type files struct {
+	mu        sync.Mutex
+	byID      map[uint64]FileInfo
+	forgotten []uint64 // dead files that the tracer may still have to name
+}
+
+// Describe says what traces are to say about the file with a file id, until Forget.
+func (c *Cache) Describe(id uint64, f FileInfo) {
+	c.files.mu.Lock()
+	defer c.files.mu.Unlock()
+	if c.files.byID == nil {
+		c.files.byID = map[uint64]FileInfo{}
+	}
+	c.files.byID[id] = f
+}
+
+// undescribe drops what is known of a file that nobody reads any more, once the
+// tracer has named it for the last time.
+func (c *Cache) undescribe(id uint64) {
+	c.files.mu.Lock()
+	defer c.files.mu.Unlock()
+	if c.tracer.Load() != nil {
+		c.files.forgotten = append(c.files.forgotten, id)
+		return
+	}
+	delete(c.files.byID, id)
+}
+
+// Access is one access of a block, for Tracer.Add.
+type Access struct {
+	File, Offset uint64 // the block's Key
+	Type         tracefile.Type
+	Caller       table.Caller
+	Hit          bool
+	NoInsert     bool
+	Size         int // bytes that the block takes in the cache
+
+	// For point reads.
+	FromSnapshot bool
+	GetID        uint64 // links the accesses of one Get; zero at the first, which sets it
+
+	// For point reads of data blocks.
+	Exists   bool
+	DataSize int
+	Keys     int // in the block
+}
+
+// The flags of an access in a buffer.
+const (
+	flagHit = 1 << iota
+	flagNoInsert
+	flagSnapshot
+	flagExists
+)
+
+// accessLen is the size of an access in a buffer, without its key:
+//
+//	fixed64 file id ‖ fixed64 offset ‖ fixed64 get ‖ fixed32 size ‖ fixed32 data size ‖
+//	fixed32 keys ‖ type ‖ caller ‖ flags ‖ zero ‖ user key ‖ [fixed64 trailer]
+const accessLen = 40
+
+// Tracer writes a block cache trace. Readers add to it without waiting for anything; see
+// internal/tracebuf.
+type Tracer struct {
+	cache     *Cache
+	threshold uint64
+	every     uint64
+	buf       *tracebuf.Collector
+	full      atomic.Bool // the file has its greatest size, or could not be written
+
+	// Owned by the collector's goroutine.
+	w       io.Writer
+	max     uint64
+	base    uint64 // microseconds at the collector's start
+	out     []byte
+	flushed time.Time
+	err     error
+	written uint64 // bytes handed to w
+	info    map[uint64]FileInfo
+	lastID  uint64
+	last    FileInfo
+	name    []byte
+	key     [tracefile.BlockKeyLen]byte
+	gets    getNumbers
+	dead    []uint64 // file ids to be dropped at the next pause
+
+	records, bytes atomic.Uint64 // for Summary
+}
+
+// Summary is what a trace has got so far.
+type Summary struct {
+	Records uint64 // accesses in the file
+	Dropped uint64 // accesses that are missing, as they came faster than they could be written
+	Bytes   uint64 // of the file
+	Full    bool   // the file has reached its greatest size
+}
+
+// writeFrom is how much is written at a time, unless it gets old.
+const (
+	writeFrom = 256 << 10
+	writeAge  = time.Second
+)
+
+// StartTrace begins to trace the accesses that Tracer.Add is told of. w is written to
+// by one goroutine, until EndTrace.
+func (c *Cache) StartTrace(o TraceOptions, w io.Writer) error {
+	c.traceMu.Lock()
+	defer c.traceMu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	if c.tracer.Load() != nil {
+		return ErrTracing
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 64 << 30
+	}
+	t := &Tracer{cache: c, threshold: tracefile.Threshold(o.Every), every: max(o.Every, 1), w: w, max: o.MaxBytes, info: map[uint64]FileInfo{}}
+	t.gets.every, t.gets.start = t.every, c.pointReads()
+	t.base = uint64(time.Now().UnixMicro())
+	t.out = tracefile.AppendBlockHeader(make([]byte, 0, writeFrom+64<<10), t.base)
+	t.write() // so that a writer that cannot be written to is known at once
+	if t.err != nil {
+		return fmt.Errorf("writing the header of a trace: %w", t.err)
+	}
+	var err error
+	if t.buf, err = tracebuf.New(o.BufferBytes, t); err != nil {
+		return err
+	}
+	c.tracer.Store(t)
+	return nil
+}
+
+// EndTrace ends the trace, and returns what kept it from being written. Nothing is
+// written after it. Without a trace it does nothing.
+func (c *Cache) EndTrace() (Summary, error) {
+	c.traceMu.Lock()
+	defer c.traceMu.Unlock()
+	return c.endTrace()
+}
+
+func (c *Cache) endTrace() (Summary, error) {
+	t := c.tracer.Load()
+	if t == nil {
+		return Summary{}, nil
+	}
+	c.tracer.Store(nil)
+	t.buf.Close()
+	t.write()
+	c.files.mu.Lock()
+	for _, id := range c.files.forgotten {
+		delete(c.files.byID, id)
+	}
+	c.files.forgotten = nil
+	c.files.mu.Unlock()
+	return t.summary(), t.err
+}
+
+// TraceSummary describes the trace that is being written; ok is false if there is none.
+func (c *Cache) TraceSummary() (s Summary, ok bool) {
+	t := c.tracer.Load()
+	if t == nil {
+		return s, false
+	}
+	return t.summary(), true
+}
+
+func (t *Tracer) summary() Summary {
+	return Summary{Records: t.records.Load(), Dropped: t.buf.Dropped(), Bytes: t.bytes.Load(), Full: t.full.Load()}
+}
+
+// Tracer is the trace that is being written, nil for none. It costs the load of a word
+// beside those that every lookup loads.
+func (c *Cache) Tracer() *Tracer { return c.tracer.Load() }
+
+// Samples reports whether the trace has the block of a file, by its number, at an offset.
+func (t *Tracer) Samples(number, offset uint64) bool {
+	return t.every == 1 && !t.full.Load() || tracefile.BlockHash(number, offset) <= t.threshold && !t.full.Load()
+}
+
+// Add adds an access, for point reads with the key that they referred to. It does not
+// allocate, wait or keep anything.
+func (t *Tracer) Add(a *Access, userKey []byte, trailer uint64) {
+	n := accessLen
+	if a.Caller.PointRead() {
+		n += len(userKey) + 8
+	}
+	hint := stripe.Current()
+	if n > t.buf.Largest() {
+		t.buf.Drop(hint)
+		return
+	}
+	s := t.buf.Reserve(hint, n)
+	if !s.OK() {
+		return
+	}
+	b := s.Payload[:accessLen]
+	if a.GetID == 0 && n > accessLen {
+		a.GetID = s.Serial(t.buf)
+	}
+	binary.LittleEndian.PutUint64(b, a.File)
+	binary.LittleEndian.PutUint64(b[8:], a.Offset)
+	binary.LittleEndian.PutUint64(b[16:], a.GetID)
+	binary.LittleEndian.PutUint32(b[24:], uint32(a.Size))
+	binary.LittleEndian.PutUint32(b[28:], uint32(a.DataSize))
+	binary.LittleEndian.PutUint32(b[32:], uint32(a.Keys))
+	flags := bit(a.Hit, flagHit) | bit(a.NoInsert, flagNoInsert) | bit(a.FromSnapshot, flagSnapshot) | bit(a.Exists, flagExists)
+	binary.LittleEndian.PutUint32(b[36:], uint32(a.Type)|uint32(a.Caller)<<8|uint32(flags)<<16)
+	if n > accessLen {
+		k := s.Payload[accessLen:]
+		copy(k, userKey)
+		binary.LittleEndian.PutUint64(k[len(k)-8:], trailer)
+	}
+	s.Publish()
+}
+
+func bit(b bool, flag uint8) uint8 {
+	if b {
+		return flag
+	}
+	return 0
+}
+
+// Consume writes an access that Add took. It implements tracebuf.Consumer.
+func (t *Tracer) Consume(nanos int64, b []byte) {
+	if t.full.Load() {
+		return
+	}
+	file, offset := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	if file != t.lastID {
+		t.lastID, t.last = file, t.describe(file)
+		t.name = append(t.name[:0], t.last.Name...)
+	}
+	what := binary.LittleEndian.Uint32(b[36:])
+	flags := uint8(what >> 16)
+	a := tracefile.BlockAccess{
+		Micros: t.base + uint64(nanos)/1000, Type: tracefile.Type(what), Size: uint64(binary.LittleEndian.Uint32(b[24:])),
+		Family: t.last.Family, Name: t.name, Level: t.last.Level, File: t.last.Number,
+		Caller: table.Caller(what >> 8), Hit: flags&flagHit != 0, NoInsert: flags&flagNoInsert != 0,
+	}
+	a.BlockKey = tracefile.AppendBlockKey(t.key[:0], t.last.Number, offset)
+	if len(b) > accessLen {
+		a.GetID = t.gets.number(binary.LittleEndian.Uint64(b[16:]), nanos)
+		a.FromSnapshot, a.KeyExists = flags&flagSnapshot != 0, flags&flagExists != 0
+		a.ReferencedKey = b[accessLen:]
+		a.DataSize, a.KeyCount = uint64(binary.LittleEndian.Uint32(b[28:])), uint64(binary.LittleEndian.Uint32(b[32:]))
+	}
+	before := len(t.out)
+	t.out = tracefile.AppendBlockAccess(t.out, &a)
+	if t.written+uint64(len(t.out)) > t.max {
+		t.out = t.out[:before]
+		t.write()
+		t.full.Store(true)
+		return
+	}
+	t.records.Add(1)
+	if len(t.out) >= writeFrom {
+		t.write()
+	}
+}
+
+// describe finds what to say about a file.
+func (t *Tracer) describe(id uint64) FileInfo {
+	if f, ok := t.info[id]; ok {
+		return f
+	}
+	t.cache.files.mu.Lock()
+	f, ok := t.cache.files.byID[id]
+	t.cache.files.mu.Unlock()
+	if !ok {
+		f.Level = tracefile.UnknownLevel
+	}
+	t.info[id] = f
+	return f
+}
+
+// Begin notes how far the cache has come. It implements tracebuf.Consumer.
+func (t *Tracer) Begin(until int64) {
+	if t.every > 1 {
+		t.gets.stretch(until, t.cache.pointReads())
+	}
+}
+
+// Pause writes what is old. It implements tracebuf.Consumer.
+func (t *Tracer) Pause() {
+	if len(t.out) > 0 && time.Since(t.flushed) >= writeAge {
+		t.write()
+	}
+	// A level may have changed, and file ids that were forgotten before this look will not come again.
+	clear(t.info)
+	t.lastID = 0
+	t.cache.files.mu.Lock()
+	for _, id := range t.dead {
+		delete(t.cache.files.byID, id)
+	}
+	t.dead = append(t.dead[:0], t.cache.files.forgotten...)
+	t.cache.files.forgotten = t.cache.files.forgotten[:0]
+	t.cache.files.mu.Unlock()
+}
+
+// write hands what there is to the writer. The first error ends the trace.
+func (t *Tracer) write() {
+	t.flushed = time.Now()
+	if len(t.out) == 0 || t.err != nil {
+		t.out = t.out[:0]
+		return
+	}
+	n, err := t.w.Write(t.out)
+	if err == nil && n < len(t.out) {
+		err = io.ErrShortWrite
+	}
+	t.written += uint64(n)
+	t.bytes.Store(t.written)
+	t.out = t.out[:0]
+	if err != nil {
+		t.err = err
+		t.full.Store(true)
+	}
+}
+
+// getNumbers gives the Gets in a trace the numbers that the file shows. With all blocks
+// traced they are 1, 2, 3 … in the order of time. With a sample of the blocks the
+// numbers go on as the cache's count of point reads of data blocks does, so that the
+// last one tells how many of these a sample stands for: what the sample itself does not
+// know when a few blocks are hot.
+type getNumbers struct {
+	every uint64
+	given uint64            // the last number
+	seen  [1 << 10]struct { // the latest Gets, by their serial numbers
+		serial, number uint64
+	}
+	start        uint64 // the cache's count when the trace began
+	from, to     int64  // nanoseconds between which the accesses of this look lie
+	count, after uint64 // the cache's counts then, less start
+}
+
+// stretch says up to which time, and count of the cache, the next accesses are.
+func (g *getNumbers) stretch(until int64, count uint64) {
+	g.from, g.to, g.count, g.after = g.to, until, g.after, count-g.start
+}
+
+// number is what the file shows for the serial number of a Get.
+func (g *getNumbers) number(serial uint64, nanos int64) uint64 {
+	s := &g.seen[serial*0x9E3779B97F4A7C15>>(64-10)]
+	if s.serial == serial {
+		return s.number
+	}
+	next := g.given + 1
+	if g.every > 1 && g.to > g.from {
+		part := min(max(float64(nanos-g.from)/float64(g.to-g.from), 0), 1)
+		next = max(next, g.count+uint64(part*float64(g.after-g.count)))
+	}
+	g.given = next
+	s.serial, s.number = serial, next
+	return next
+}
+
+// pointReads counts the lookups of data blocks by point reads. It costs a walk over the
+// stripes of the shards.
+func (c *Cache) pointReads() (n uint64) {
+	for _, s := range c.shards {
+		for i := range s.stats.stripes {
+			n += s.stats.stripes[i].hits[PointData].Load() + s.stats.stripes[i].misses[PointData].Load()
+		}
+	}
+	return n
+}
