@@ -99,6 +99,9 @@ func (e *VersionEdit) DumpStyled(w io.Writer, style DumpStyle) error {
 	if e.LastCompactedManifestSize.Set {
 		line("LastCompactedManifestFileSize: %d", e.LastCompactedManifestSize.Value)
 	}
+	if e.Features.Set {
+		line("FlatrockFeatures: %#x", uint64(e.Features.Value))
+	}
 	for _, u := range e.Unknown {
 		line("Unknown tag %d: %X", u.Tag, u.Value)
 	}

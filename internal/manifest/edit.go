@@ -40,8 +40,22 @@ type VersionEdit struct {
 	SubcompactionProgress     Optional[[]byte] // of RocksDB's secondary instances, opaque
 	LastCompactedManifestSize Optional[uint64]
 
+	// Features replaces the family's set of features that RocksDB lacks.
+	Features Optional[Features]
+
 	Unknown []Field // fields of newer writers, safe to ignore
 }
+
+// Features are what a family has that RocksDB would misread. They are written under
+// a tag of our own that is not safe to ignore, so that RocksDB refuses to open.
+type Features uint64
+
+const (
+	// FeatureRangeDeletes: the family's plain tables may hold range deletes.
+	FeatureRangeDeletes Features = 1 << iota
+
+	knownFeatures = FeatureRangeDeletes
+)
 
 // CompactCursor is where the next round-robin compaction of a level starts.
 type CompactCursor struct {
@@ -89,6 +103,7 @@ const (
 	tagAtomicGroup        = 300
 	tagBlobAddition       = 400
 	tagBlobGarbage        = 401
+	tagFeatures           = 4242 // ours
 
 	tagSafeIgnore         = 8192 // bit of tags that may be skipped
 	tagDBID               = 8193
@@ -154,6 +169,9 @@ func (e *VersionEdit) Append(dst []byte) []byte {
 		dst = coding.AppendUvarint(dst, tagColumnFamilyDrop)
 	}
 	dst = appendOptional(dst, tagAtomicGroup, e.AtomicGroup)
+	if e.Features.Set {
+		dst = coding.AppendUvarint(coding.AppendUvarint(dst, tagFeatures), uint64(e.Features.Value))
+	}
 	if e.FullHistoryTsLow != nil {
 		dst = appendField(dst, tagFullHistoryTsLow, e.FullHistoryTsLow)
 	}
@@ -275,6 +293,12 @@ func (d *decoder) field(e *VersionEdit) {
 		e.MaxColumnFamily = Some(d.uvarint32("max column family"))
 	case tagAtomicGroup:
 		e.AtomicGroup = Some(d.uvarint32("remaining entries of an atomic group"))
+	case tagFeatures:
+		f := Features(d.uvarint64("features"))
+		if f&^knownFeatures != 0 {
+			d.fail("expected features of Flatrock that this version knows (%#x), found %#x", uint64(knownFeatures), uint64(f))
+		}
+		e.Features = Some(f)
 	case tagBlobAddition, tagOldBlobAddition:
 		e.BlobAdditions = append(e.BlobAdditions, d.blobAddition())
 	case tagBlobGarbage, tagOldBlobGarbage:

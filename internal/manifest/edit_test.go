@@ -33,6 +33,7 @@ func fullEdit() *VersionEdit {
 		WALAdditions:  []WALAddition{{Number: 5}, {Number: 4, SyncedSize: Some(uint64(3361))}}, WALDeletion: Some(uint64(4)),
 		AddColumnFamily: Some("name"), DropColumnFamily: true, AtomicGroup: Some(uint32(2)), FullHistoryTsLow: []byte("low"),
 		PersistTimestamps: Some(false), SubcompactionProgress: Some([]byte("p")), LastCompactedManifestSize: Some(uint64(1221)),
+		Features: Some(FeatureRangeDeletes),
 		Unknown: []Field{{8300, []byte("newer")}},
 	}
 }

@@ -16,6 +16,7 @@
 //	202 family drop       -              203 max family       varint32
 //	300 atomic group      varint32 edits that follow in the group
 //	400, 401              blob file addition, garbage
+//	4242 features         varint64, ours: what the family has that RocksDB lacks, a bit each
 //	8192 and above        safe to ignore: str each (8193 db id, 8198 full_history_ts_low,
 //	                      8199, 8200 WAL addition, deletion, 8201 persist timestamps,
 //	                      8202 subcompaction progress, 8203 last compacted manifest size)

@@ -46,6 +46,9 @@ func (s *State) filesEdit(f *ColumnFamily) *VersionEdit {
 		ColumnFamily: f.ID, LogNumber: Some(f.LogNumber), LastSeq: Some(s.LastSeq),
 		FullHistoryTsLow: f.FullHistoryTsLow, Unknown: f.Unknown,
 	}
+	if f.Features != 0 {
+		e.Features = Some(f.Features)
+	}
 	if f.ID == 0 && s.MinLogNumberToKeep != 0 {
 		e.MinLogNumberToKeep = Some(s.MinLogNumberToKeep)
 	}

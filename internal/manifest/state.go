@@ -58,6 +58,7 @@ type ColumnFamily struct {
 	CompactCursors    map[int][]byte // level to internal key
 	FullHistoryTsLow  []byte
 	PersistTimestamps Optional[bool]
+	Features          Features
 	Unknown           []Field // of the last edit that had the tag
 }
 
@@ -312,6 +313,9 @@ func (r *replay) applyFamily(f *ColumnFamily, e *VersionEdit) error {
 	}
 	if e.PersistTimestamps.Set {
 		f.PersistTimestamps = e.PersistTimestamps
+	}
+	if e.Features.Set {
+		f.Features = e.Features.Value
 	}
 	f.Unknown = mergeUnknown(f.Unknown, e.Unknown)
 	if f.Skipped || !e.changesFiles() {

@@ -201,6 +201,15 @@ func (w *Writer) Append(edits ...*VersionEdit) error {
 	return nil
 }
 
+// AppendToNew is Append into a new MANIFEST, one that begins with the state without
+// its history: what RocksDB could not read in the old one is gone with it.
+func (w *Writer) AppendToNew(edits ...*VersionEdit) error {
+	if err := w.Append(edits...); err != nil {
+		return err
+	}
+	return w.Resume()
+}
+
 // AppendAtomic is Append for edits that count together or not at all.
 func (w *Writer) AppendAtomic(edits ...*VersionEdit) error {
 	for i, e := range edits {
