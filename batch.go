@@ -74,7 +74,7 @@ func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) {
 
 // DeleteRange removes the keys from start up to but not including end.
 func (b *Batch) DeleteRange(cf *ColumnFamily, start, end []byte) {
-	if u := b.account(cf, start, end); u != nil {
+	if u := b.accountAny(cf, start, end); u != nil { // bounds may be any bytes: no file stores them as keys
 		u.ranges = true
 		b.err = b.rep.DeleteRange(familyID(cf), start, end)
 	}
@@ -96,14 +96,22 @@ func (b *Batch) account(cf *ColumnFamily, key, value []byte) *familyUse {
 	if b.err != nil {
 		return nil
 	}
-	if len(key) > maxRecordBytes || len(value) > maxRecordBytes {
-		b.err = fmt.Errorf("%w: a key of %d and a value of %d bytes: each must be below 4 GiB", ErrInvalidArgument, len(key), len(value))
-		return nil
-	}
 	if cf != nil {
 		if b.err = cf.checkKey(key); b.err != nil {
 			return nil
 		}
+	}
+	return b.accountAny(cf, key, value)
+}
+
+// accountAny is account for bytes that need not be a key of the family.
+func (b *Batch) accountAny(cf *ColumnFamily, key, value []byte) *familyUse {
+	if b.err != nil {
+		return nil
+	}
+	if len(key) > maxRecordBytes || len(value) > maxRecordBytes {
+		b.err = fmt.Errorf("%w: a key of %d and a value of %d bytes: each must be below 4 GiB", ErrInvalidArgument, len(key), len(value))
+		return nil
 	}
 	u := b.lastUse(cf)
 	u.entries++

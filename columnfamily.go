@@ -172,12 +172,14 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions) (*ColumnFamily, 
 	if err != nil {
 		return nil, err
 	}
+	mark := cf.markRangeDeletes(0)
 	edit := &manifest.VersionEdit{
 		ColumnFamily:    cf.id,
 		AddColumnFamily: manifest.Some(name),
 		Comparator:      manifest.Some(cf.opts.Comparator.Name()),
 		LogNumber:       manifest.Some(db.wal.number),
 		LastSeq:         manifest.Some(db.lastSeq),
+		Features:        mark,
 	}
 	db.creating.Store(cf)
 	defer db.creating.Store(nil)

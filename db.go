@@ -68,6 +68,7 @@ type DB struct {
 	// the MANIFEST in the order of the versions they describe.
 	manifestMu sync.Mutex
 	manifest   *manifest.Writer
+	marks      []*manifest.VersionEdit      // what Open adds to the MANIFEST; see markRangeDeletes
 	creating   atomic.Pointer[ColumnFamily] // the family that CreateColumnFamily adds, for the MANIFEST's comparator
 
 	mu sync.Mutex
@@ -110,7 +111,8 @@ func (db *DB) Merge(wo *WriteOptions, key, operand []byte) error {
 }
 
 // DeleteRange removes the keys from start up to but not including end.
-// Families with plain tables refuse it with ErrNotSupported.
+// Families with plain tables refuse it with ErrNotSupported, but with
+// PlainTableOptions.RangeDeletes.
 func (db *DB) DeleteRange(wo *WriteOptions, start, end []byte) error {
 	return db.defaultCF.DeleteRange(wo, start, end)
 }

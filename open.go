@@ -265,6 +265,9 @@ func (db *DB) addFamilies(state *manifest.State, stored storedOptions) error {
 			return err
 		}
 		cf.logNumber = f.LogNumber
+		if mark := cf.markRangeDeletes(f.Features); mark.Set {
+			db.marks = append(db.marks, &manifest.VersionEdit{ColumnFamily: cf.id, Features: mark})
+		}
 		if err := cf.start(f.Version, f.LogNumber); err != nil {
 			return err
 		}
@@ -324,7 +327,7 @@ func (db *DB) openWritable(state *manifest.State) error {
 		MaxFileSize: db.opts.MaxManifestFileSize,
 		Comparator:  db.comparatorOf,
 		NumLevels:   db.numLevelsOf,
-	})
+	}, db.marks...)
 	if err != nil {
 		return err
 	}
@@ -336,6 +339,9 @@ func (db *DB) openWritable(state *manifest.State) error {
 		return db.finishRecovery(replayed)
 	})
 	if err != nil {
+		return err
+	}
+	if err := db.unmarkRangeDeletes(); err != nil {
 		return err
 	}
 	for _, d := range db.opts.ColumnFamilies {

@@ -284,6 +284,12 @@ type PlainTableOptions struct {
 	// ChunkChecksums adds a checksum for each 64 KiB of rows, which RocksDB
 	// ignores. Default means on.
 	ChunkChecksums Toggle
+	// RangeDeletes On allows DeleteRange, which RocksDB's plain tables do not have: files keep
+	// range deletes in a meta block that RocksDB would ignore, and so show what they delete. Therefore the family is
+	// marked in the MANIFEST, and from then on RocksDB refuses to open the database. Off refuses DeleteRange again, and
+	// takes the mark away at an Open that finds no range delete left (CompactRange with Force removes them). Default
+	// means as the MANIFEST says: off in new families. It is not stored in the OPTIONS file.
+	RangeDeletes Toggle
 	// Verify says when the checksums of files are checked beyond what reads check: not at all
 	// (the default; see DB.VerifyChecksum), when they are opened, or in the background after Open.
 	Verify VerifyMode
@@ -294,6 +300,9 @@ type PlainTableOptions struct {
 	// LoadInBackground lets Open return before the files are in RAM: reads are
 	// served from the mapping meanwhile. Default means on.
 	LoadInBackground Toggle
+
+	// marked: the MANIFEST says that files may hold range deletes.
+	marked bool
 }
 
 // VerifyMode says when whole table files are checked against their checksums.

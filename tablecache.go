@@ -223,6 +223,8 @@ func beginTable(f mmapfs.File, o *ColumnFamilyOptions, order keys.Order, level i
 			BloomLocality:  o.BloomLocality,
 			Identity:       id,
 			ChunkChecksums: t.ChunkChecksums.or(true),
+
+			RangeTombstones: t.marked || t.RangeDeletes == On,
 		})
 	case BlockBasedTableOptions:
 		wo := t.writerOptions(o, level, bottommost, id)

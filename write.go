@@ -117,8 +117,8 @@ func (db *DB) checkBatch(b *Batch) error {
 			return fmt.Errorf("%w: %q", ErrColumnFamilyDropped, cf.name)
 		case u.merges && cf.opts.MergeOperator == nil:
 			return fmt.Errorf("%w: Merge into column family %q, which has no MergeOperator", ErrNotSupported, cf.name)
-		case u.ranges && cf.opts.Table.tableFactoryName() == "PlainTable":
-			return fmt.Errorf("%w: DeleteRange in column family %q: plain tables store no range deletes", ErrNotSupported, cf.name)
+		case u.ranges && !cf.takesRangeDeletes():
+			return fmt.Errorf("%w: DeleteRange in column family %q: plain tables store range deletes only with PlainTableOptions.RangeDeletes, which keeps RocksDB from opening the database", ErrNotSupported, cf.name)
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func (cf *ColumnFamily) checkKeysOf(b *Batch) error {
 	var op wal.Op
 	ops := wal.Decode(b.rep.Bytes())
 	for ops.Next(&op) {
-		if op.CF == cf.id && op.Counts() {
+		if op.CF == cf.id && op.Counts() && op.Kind != keys.KindRangeDelete {
 			if err := cf.checkKey(op.Key); err != nil {
 				return err
 			}
