@@ -18,6 +18,11 @@ type Batch struct {
 	rep wal.Batch
 	use []familyUse
 	err error
+
+	saves []savePoint
+	max   int      // of SetMaxBytes; 0 for no limit
+	mark  wal.Mark // with max: before the operation under way
+	added int64    // what it adds to its family's bytes
 }
 
 // familyUse is what a batch adds to one family.
@@ -35,6 +40,7 @@ func (b *Batch) Reset() {
 	clear(b.use)
 	b.use = b.use[:0]
 	b.err = nil
+	b.saves = b.saves[:0]
 }
 
 // Count is the number of operations.
@@ -45,22 +51,22 @@ func (b *Batch) Size() int { return b.rep.Size() }
 
 // Put sets key to value.
 func (b *Batch) Put(cf *ColumnFamily, key, value []byte) {
-	if b.account(cf, key, value) != nil {
-		b.err = b.rep.Put(familyID(cf), key, value)
+	if u := b.account(cf, key, value); u != nil {
+		b.done(u, b.rep.Put(familyID(cf), key, value))
 	}
 }
 
 // Delete removes key.
 func (b *Batch) Delete(cf *ColumnFamily, key []byte) {
-	if b.account(cf, key, nil) != nil {
-		b.err = b.rep.Delete(familyID(cf), key)
+	if u := b.account(cf, key, nil); u != nil {
+		b.done(u, b.rep.Delete(familyID(cf), key))
 	}
 }
 
 // SingleDelete removes a key that was written exactly once; see DB.SingleDelete.
 func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) {
-	if b.account(cf, key, nil) != nil {
-		b.err = b.rep.SingleDelete(familyID(cf), key)
+	if u := b.account(cf, key, nil); u != nil {
+		b.done(u, b.rep.SingleDelete(familyID(cf), key))
 	}
 }
 
@@ -68,7 +74,7 @@ func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) {
 func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) {
 	if u := b.account(cf, key, operand); u != nil {
 		u.merges = true
-		b.err = b.rep.Merge(familyID(cf), key, operand)
+		b.done(u, b.rep.Merge(familyID(cf), key, operand))
 	}
 }
 
@@ -76,7 +82,7 @@ func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) {
 func (b *Batch) DeleteRange(cf *ColumnFamily, start, end []byte) {
 	if u := b.accountAny(cf, start, end); u != nil { // bounds may be any bytes: no file stores them as keys
 		u.ranges = true
-		b.err = b.rep.DeleteRange(familyID(cf), start, end)
+		b.done(u, b.rep.DeleteRange(familyID(cf), start, end))
 	}
 }
 
@@ -114,9 +120,23 @@ func (b *Batch) accountAny(cf *ColumnFamily, key, value []byte) *familyUse {
 		return nil
 	}
 	u := b.lastUse(cf)
+	n := int64(len(key)) + int64(len(value))
 	u.entries++
-	u.bytes += int64(len(key)) + int64(len(value))
+	u.bytes += n
+	if b.max > 0 {
+		b.mark, b.added = b.rep.Mark(), n
+	}
 	return u
+}
+
+// done ends an operation that account began, with the error of encoding it.
+func (b *Batch) done(u *familyUse, err error) {
+	if b.err = err; err == nil && b.max > 0 && b.rep.Size() > b.max {
+		b.rep.RollbackTo(b.mark)
+		u.entries--
+		u.bytes -= b.added
+		b.err = fmt.Errorf("%w: %d bytes", ErrBatchFull, b.max)
+	}
 }
 
 // lastUse finds the entry of a family, last one first: batches mostly stay with one.

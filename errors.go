@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flatrock-db/flatrock/internal/iterator"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -31,6 +32,14 @@ var (
 	ErrBusy = errors.New("flatrock: busy")
 	// ErrExists says that the directory holds a database already.
 	ErrExists = errors.New("flatrock: database exists")
+
+	// ErrBatchFull says that an operation would have made a batch larger than its SetMaxBytes.
+	ErrBatchFull = errors.New("flatrock: batch full")
+	// ErrNoSavePoint says that a batch has no save point to go back to.
+	ErrNoSavePoint = errors.New("flatrock: no save point")
+	// ErrIncomplete says that an iterator passed over more hidden entries in one move than
+	// ReadOptions.MaxSkippableInternalKeys allows.
+	ErrIncomplete = iterator.ErrTooManySkipped
 
 	// ErrCorruption matches damage found in a file; errors.As with
 	// *CorruptionError gives file, offset and reason.

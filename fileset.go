@@ -3,6 +3,7 @@ package flatrock
 import (
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/rangedel"
 	"github.com/flatrock-db/flatrock/internal/table"
 )
 
@@ -13,6 +14,9 @@ type fileSet struct {
 	// levels[0] is newest first; its files may overlap. Deeper levels are in key
 	// order without overlap. Trailing empty levels are cut off.
 	levels [][]tableRef
+	// tombs are the range tombstones of each level but 0, by file in key order; nil for a
+	// level whose files must be asked one by one.
+	tombs [][]*rangedel.List
 	// faultable: reads of some file may fault, so they run under the guard.
 	faultable bool
 
@@ -36,7 +40,7 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 			depth = l + 1
 		}
 	}
-	fs.levels = make([][]tableRef, depth)
+	fs.levels, fs.tombs = make([][]tableRef, depth), make([][]*rangedel.List, depth)
 	for l := range depth {
 		fs.levels[l] = make([]tableRef, 0, len(v.Levels[l]))
 		for _, meta := range v.Levels[l] {
@@ -59,8 +63,24 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 			fs.levels[l] = append(fs.levels[l], tableRef{meta.SmallestKey, meta.LargestKey, h})
 		}
 	}
+	for l := 1; l < depth; l++ {
+		fs.tombs[l] = tombstoneRun(fs.levels[l])
+	}
 	fs.refs = 0
 	return fs, nil
+}
+
+// tombstoneRun lists the range tombstones of a sorted level. It is nil if there are none,
+// and also where files may share the key at their bounds, as old versions of RocksDB cut them.
+func tombstoneRun(level []tableRef) (run []*rangedel.List) {
+	for i := range level {
+		if t := level[i].handle.tombs; t.IncludesEnd() {
+			return nil
+		} else if t != nil {
+			run = append(run, t)
+		}
+	}
+	return run
 }
 
 // unref drops one reference of fs; when it was the last, the references that fs

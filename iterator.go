@@ -2,11 +2,11 @@ package flatrock
 
 import (
 	"errors"
-	"iter"
 	"sort"
 	"sync"
 
 	"github.com/flatrock-db/flatrock/internal/iterator"
+	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/perf"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -40,6 +40,16 @@ type iteratorState struct {
 	counts     iterCounts
 	perf       *perf.Context
 	key, value []byte
+	entity     []byte // the stored form of a wide-column entity; nil for a plain value
+	pins       pinnedBytes
+	pinned     bool // keys and values are copied to where they stay: ReadOptions.PinData
+
+	order keys.Order
+
+	cf   *ColumnFamily // nil for a file without a database
+	ro   ReadOptions
+	seq  uint64
+	tail bool // ReadOptions.Tailing
 
 	sources []table.Iterator
 	tombs   []iterator.SourceTombstones
@@ -54,22 +64,32 @@ func (cf *ColumnFamily) NewIterator(ro *ReadOptions) (*Iterator, error) {
 	if ro == nil {
 		ro = &ReadOptions{}
 	}
-	s, stripe, err := cf.enter()
-	if err != nil {
+	it := iteratorPool.Get().(*iteratorState)
+	if err := it.begin(cf, ro); err != nil {
 		return nil, err
 	}
-	it := iteratorPool.Get().(*iteratorState)
+	cf.db.stats.Add(it.stripe, statistics.NoIteratorCreated, 1)
+	return &Iterator{it}, nil
+}
+
+// begin makes it an iterator of cf; after an error it is back in the pool.
+func (it *iteratorState) begin(cf *ColumnFamily, ro *ReadOptions) error {
+	s, stripe, err := cf.enter()
+	if err != nil {
+		iteratorPool.Put(it)
+		return err
+	}
+	it.order = cf.order
+	it.cf, it.ro, it.tail = cf, *ro, ro.Tailing && ro.Snapshot == nil
 	it.state, it.stripe, it.err = s, stripe, nil
+	it.pinned = ro.PinData
 	it.guarded = s.files.faultable
 	it.perf = ro.perf()
 	it.observed = cf.db.stats != nil || it.perf != nil
-	err = it.open(cf, ro)
-	if err != nil {
-		err = errors.Join(err, it.close())
-		return nil, err
+	if err = it.open(cf, ro); err != nil {
+		return errors.Join(err, it.close())
 	}
-	cf.db.stats.Add(stripe, statistics.NoIteratorCreated, 1)
-	return &Iterator{it}, nil
+	return nil
 }
 
 // tableIterOptions is what iterators over files need of ro.
@@ -96,6 +116,7 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	// The sequence number comes first: what it covers is in the memtables then, so
 	// that one without entries has nothing to show.
 	seq := cf.readSeq(ro)
+	it.seq = seq
 	it.sources, it.tombs = it.sources[:0], it.tombs[:0]
 	it.addMemtable(s.active)
 	for _, m := range s.immutables {
@@ -114,14 +135,19 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	it.runs = it.runs[:depth]
 	depth = 0
 	for l, level := range s.files.levels {
+		apart := true // the files' range tombstones are asked one by one
 		if l > 0 {
+			if run := s.files.tombs[l]; run != nil {
+				apart = false
+				it.tombs = append(it.tombs, iterator.SourceTombstones{Source: len(it.sources), Run: run})
+			}
 			level = withinBounds(level, ro)
 		}
 		for i := range level {
 			if l == 0 && len(withinBounds(level[i:i+1], ro)) == 0 {
 				continue
 			}
-			if h := level[i].handle; h.tombs != nil {
+			if h := level[i].handle; apart && h.tombs != nil {
 				it.tombs = append(it.tombs, iterator.SourceTombstones{Source: len(it.sources), List: h.tombs})
 			}
 			if l == 0 || len(level) == 1 {
@@ -141,6 +167,8 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 		Lower: ro.LowerBound, Upper: ro.UpperBound,
 		Operator:   cf.opts.MergeOperator,
 		Tombstones: it.tombs,
+		MaxSkipped: ro.MaxSkippableInternalKeys,
+		AutoPrefix: ro.AutoPrefixMode && !ro.PrefixSameAsStart,
 	}
 	if e := cf.opts.PrefixExtractor; e != nil && (!ro.TotalOrderSeek || ro.PrefixSameAsStart) {
 		o.Prefixer, o.PrefixSameAsStart = e, ro.PrefixSameAsStart
@@ -200,11 +228,20 @@ func (it *Iterator) move(f func(*iterator.User) bool) bool {
 	if in.guarded {
 		return in.moveGuarded(f)
 	}
+	if in.pinned {
+		return f(&in.user) && in.pin()
+	}
 	return f(&in.user)
 }
 
-// seek runs a call of those that position.
+// seek is move for calls that do not depend on where the iterator stands: a tailing
+// one begins with the newest state.
 func (it *Iterator) seek(f func(*iterator.User) bool) bool {
+	if in := it.in; in != nil && in.tail && in.err == nil {
+		if in.err = in.renew(&in.ro); in.err != nil {
+			return false
+		}
+	}
 	if it.in == nil || !it.in.observed {
 		return it.move(f)
 	}
@@ -222,9 +259,19 @@ func (it *iteratorState) moveGuarded(f func(*iterator.User) bool) (ok bool) {
 func (it *iteratorState) guardedCall(f func(*iterator.User) bool) {
 	old := mmapfs.Guard()
 	defer mmapfs.Unguard(old, &it.err)
-	if f(&it.user) {
-		it.key = append(it.key[:0], it.user.Key()...)
-		it.value = append(it.value[:0], it.user.Value()...)
+	if !f(&it.user) {
+		return
+	}
+	if it.pinned {
+		it.pin()
+		return
+	}
+	it.key = append(it.key[:0], it.user.Key()...)
+	it.value = append(it.value[:0], it.user.Value()...)
+	if stored, ok := it.user.Entity(); ok {
+		it.entity = append(it.entity[:0], stored...)
+	} else {
+		it.entity = nil
 	}
 }
 
@@ -270,17 +317,19 @@ func (it *Iterator) Prev() bool {
 // Valid reports whether the iterator stands on a key.
 func (it *Iterator) Valid() bool { return it.in != nil && it.in.err == nil && it.in.user.Valid() }
 
-// Key is the current key, valid until the next move. The iterator must be valid.
+// Key is the current key, valid until the next move, or with ReadOptions.PinData until
+// Close. The iterator must be valid.
 func (it *Iterator) Key() []byte {
-	if it.in.guarded {
+	if it.in.guarded || it.in.pinned {
 		return it.in.key
 	}
 	return it.in.user.Key()
 }
 
-// Value is the current value, valid until the next move. The iterator must be valid.
+// Value is the current value, valid as long as Key. Of a wide-column entity it is the
+// default column; see Columns. The iterator must be valid.
 func (it *Iterator) Value() []byte {
-	if it.in.guarded {
+	if it.in.guarded || it.in.pinned {
 		return it.in.value
 	}
 	return it.in.user.Value()
@@ -318,6 +367,10 @@ func (it *iteratorState) close() error {
 	clear(it.sources)
 	clear(it.tombs)
 	clear(it.levels)
+	if it.pinned {
+		it.pins, it.key, it.value, it.entity = pinnedBytes{}, nil, nil, nil
+	}
+	it.cf, it.ro, it.tail, it.pinned = nil, ReadOptions{}, false, false
 	s, stripe := it.state, it.stripe
 	if s != nil && it.observed {
 		it.tell()
@@ -329,22 +382,4 @@ func (it *iteratorState) close() error {
 	}
 	iteratorPool.Put(it)
 	return err
-}
-
-// All walks forward from the first key. Key and value are valid until the next
-// step. Ask Err afterwards.
-func (it *Iterator) All() iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for ok := it.First(); ok && yield(it.Key(), it.Value()); ok = it.Next() {
-		}
-	}
-}
-
-// Range walks forward from the first key at or after start. Key and value are
-// valid until the next step. Ask Err afterwards.
-func (it *Iterator) Range(start []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for ok := it.SeekGE(start); ok && yield(it.Key(), it.Value()); ok = it.Next() {
-		}
-	}
 }

@@ -604,6 +604,21 @@ type ReadOptions struct {
 	// TotalOrderSeek makes seeks ignore prefix hashes. Answers are the same; it is
 	// faster for an iterator that will leave the prefix at once. RocksDB: total_order_seek.
 	TotalOrderSeek bool
+	// AutoPrefixMode lets seeks go through prefix hashes only where UpperBound keeps the walk within the
+	// prefix, and ignore them elsewhere. Answers are the same either way; without it, every seek to a key
+	// with a prefix goes through them, unless TotalOrderSeek. RocksDB: auto_prefix_mode.
+	AutoPrefixMode bool
+	// Tailing makes an iterator begin each SeekGE, SeekLT, SeekLE, First and Last with what the family
+	// holds at that moment. Steps stay in the moment of the last such call. It has no effect with a
+	// Snapshot. RocksDB: tailing.
+	Tailing bool
+	// PinData keeps the keys and values that an iterator shows valid until it is closed, by copying them.
+	// Default means off: they are valid until the next move. RocksDB: pin_data.
+	PinData bool
+	// MaxSkippableInternalKeys is how many hidden entries (deleted keys, older versions) one move of an
+	// iterator may pass over before it fails with ErrIncomplete. Zero means no limit.
+	// RocksDB: max_skippable_internal_keys.
+	MaxSkippableInternalKeys uint64
 	// FillCache Off keeps blocks that this read loads out of the block cache.
 	// Default means on. RocksDB: fill_cache.
 	FillCache Toggle

@@ -238,7 +238,8 @@ func (r *SstFileReader) NewIterator(ro *ReadOptions) (*Iterator, error) {
 		ro = &ReadOptions{}
 	}
 	it := iteratorPool.Get().(*iteratorState)
-	it.state, it.err, it.guarded = nil, nil, r.handle.canFault()
+	it.state, it.err, it.guarded, it.pinned = nil, nil, r.handle.canFault(), ro.PinData
+	it.order, it.ro = r.order, *ro
 	if err := it.openFile(r, ro); err != nil {
 		return nil, errors.Join(err, it.close())
 	}
@@ -258,6 +259,7 @@ func (it *iteratorState) openFile(r *SstFileReader, ro *ReadOptions) (err error)
 	o := iterator.Options{
 		Order: r.order, Seq: sstSeq(ro), Lower: ro.LowerBound, Upper: ro.UpperBound,
 		Operator: r.opts.MergeOperator, Tombstones: it.tombs,
+		MaxSkipped: ro.MaxSkippableInternalKeys, AutoPrefix: ro.AutoPrefixMode && !ro.PrefixSameAsStart,
 	}
 	if e := r.opts.PrefixExtractor; e != nil && (!ro.TotalOrderSeek || ro.PrefixSameAsStart) {
 		o.Prefixer, o.PrefixSameAsStart = e, ro.PrefixSameAsStart

@@ -158,6 +158,13 @@ func (e *Extractor) slowPrefixLen(key []byte) int {
 	return min(len(key), e.most)
 }
 
+// TooShort reports whether key ends before the prefix that longer keys beginning
+// with it have, as a key of two bytes does under Capped(4) or Fixed(4). Noop has no
+// such keys, and of a custom extractor none are known.
+func (e *Extractor) TooShort(key []byte) bool {
+	return e != nil && e.most != math.MaxInt && len(key) < e.most
+}
+
 // Prefix is key's prefix, borrowed from key; ok is false outside the domain.
 func (e *Extractor) Prefix(key []byte) (prefix []byte, ok bool) {
 	n := e.PrefixLen(key)

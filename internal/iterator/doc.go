@@ -17,6 +17,8 @@ import "github.com/flatrock-db/flatrock/internal/keys"
 type Prefixer interface {
 	// PrefixLen is the length of key's prefix, -1 if it has none.
 	PrefixLen(key []byte) int
+	// TooShort reports whether key ends before the prefix that longer keys have.
+	TooShort(key []byte) bool
 	// Prepare fills PrefixLen and Hash of look from its UserKey.
 	Prepare(look *keys.Lookup)
 }

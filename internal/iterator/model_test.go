@@ -73,6 +73,7 @@ type cursor struct {
 	at     int
 	prefix []byte // walk may not leave it
 	bound  bool
+	short  bool // prefix is a whole key that is shorter than the extractor's
 	ext    *prefixhash.Extractor
 }
 
@@ -81,8 +82,7 @@ func (c *cursor) valid() bool {
 }
 
 func (c *cursor) inPrefix(key []byte) bool {
-	n := c.ext.PrefixLen(key)
-	return n == len(c.prefix) && bytes.HasPrefix(key, c.prefix)
+	return (c.short || c.ext.PrefixLen(key) == len(c.prefix)) && bytes.HasPrefix(key, c.prefix)
 }
 
 func (c *cursor) confine(key []byte) {
@@ -148,7 +148,7 @@ func agree(t *testing.T, u *iterator.User, seed uint64) bool {
 	}
 	same := ext != nil && rng.IntN(2) == 0
 
-	o := iterator.Options{Order: order, Seq: uint64(rng.IntN(len(h.Ops) + 2)), Operator: merge.StringAppend(","), PrefixSameAsStart: same}
+	o := iterator.Options{Order: order, Seq: uint64(rng.IntN(len(h.Ops) + 2)), Operator: merge.StringAppend(","), PrefixSameAsStart: same, AutoPrefix: !same && rng.IntN(3) == 0}
 	var prefixLen func([]byte) int
 	if ext != nil {
 		o.Prefixer, prefixLen = ext, ext.PrefixLen
@@ -208,9 +208,12 @@ func oneStep(rng *rand.Rand, u *iterator.User, c *cursor, same bool) string {
 		if len(c.pairs) > 0 && rng.IntN(2) == 0 {
 			key = slices.Clone(c.pairs[rng.IntN(len(c.pairs))].Key)
 		}
-		c.bound = false
+		c.bound, c.short = false, false
 		if same {
 			c.confine(key)
+			if c.ext.TooShort(key) {
+				c.prefix, c.bound, c.short = key, true, true
+			}
 		}
 		switch rng.IntN(4) {
 		case 0:
@@ -231,14 +234,14 @@ func oneStep(rng *rand.Rand, u *iterator.User, c *cursor, same bool) string {
 		}
 	case 3:
 		u.First()
-		c.at, c.bound = 0, false
+		c.at, c.bound, c.short = 0, false, false
 		if same && c.valid() {
 			c.confine(c.pairs[0].Key)
 		}
 		return "first"
 	case 4:
 		u.Last()
-		c.at, c.bound = len(c.pairs)-1, false
+		c.at, c.bound, c.short = len(c.pairs)-1, false, false
 		if same && c.valid() {
 			c.confine(c.pairs[c.at].Key)
 		}

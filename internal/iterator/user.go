@@ -31,6 +31,7 @@ type SourceTombstones struct {
 	Source int
 	List   *rangedel.List
 	Live   *rangedel.Mutable // of a memtable, instead of List
+	Run    []*rangedel.List  // of the files of a level in key order, instead of List
 }
 
 // Options is what a User walks by. All of it is fixed until the next Reset.
@@ -51,6 +52,8 @@ type Options struct {
 	// Prefixer turns on prefix mode: SeekGE goes through SeekPrefixGE of the
 	// sources. nil for seeks in total order.
 	Prefixer Prefixer
+	// AutoPrefix leaves the prefix mode to seeks whose prefix Upper keeps within.
+	AutoPrefix bool
 	// PrefixSameAsStart ends a walk when it leaves the prefix that it began with
 	// (RocksDB: prefix_same_as_start). It needs Prefixer.
 	PrefixSameAsStart bool
@@ -117,6 +120,7 @@ type User struct {
 	hasUpper bool
 	prefix   []byte // prefix that the walk may not leave
 	confined bool   // prefix is set
+	short    bool   // it is a whole key that was too short for the extractor's prefix
 
 	tombstones []SourceTombstones
 	cursors    []rangedel.Cursor // one for each of tombstones
@@ -142,13 +146,15 @@ func (u *User) Reset(o *Options, sources []table.Iterator) {
 	u.o.Lower, u.o.Upper = nil, nil
 	u.tombstones, u.cursors = u.tombstones[:0], u.cursors[:0]
 	for _, t := range o.Tombstones {
-		if t.Live == nil && t.List.Len() == 0 {
+		if t.Live == nil && t.List.Len() == 0 && len(t.Run) == 0 {
 			continue
 		}
 		u.tombstones = append(u.tombstones, t)
 		u.cursors = append(u.cursors, rangedel.Cursor{})
 		if c := &u.cursors[len(u.cursors)-1]; t.Live != nil {
 			c.ResetLive(t.Live)
+		} else if len(t.Run) > 0 {
+			c.ResetRun(t.Run)
 		} else {
 			c.Reset(t.List)
 		}
@@ -169,7 +175,7 @@ func (u *User) SetBounds(lower, upper []byte) {
 func (u *User) clearPosition() {
 	u.at, u.valid, u.err = nowhere, false, nil
 	u.key, u.value, u.raw = nil, nil, nil
-	u.confined = false
+	u.confined, u.short = false, false
 	u.skipped, u.covered = 0, 0
 }
 
@@ -220,14 +226,23 @@ func (u *User) SeekGE(key []byte) bool {
 	if u.hasLower && u.o.Order.Compare(key, u.lower) < 0 {
 		target = u.lower
 	}
-	if u.o.Prefixer != nil && u.seekPrefix(key, target) {
+	if u.o.Prefixer != nil && (!u.o.AutoPrefix || u.upperInPrefix(target)) && u.seekPrefix(key, target) {
 		return u.forward(false)
 	}
-	if u.err != nil || u.confined { // nothing has the prefix
+	if u.err != nil || u.confined && !u.short { // nothing has the prefix
 		return false
 	}
 	u.m.SeekGE(target, keys.Pack(u.o.Seq, keys.KindSeek))
 	return u.forward(false)
+}
+
+// InTotalOrder runs a positioning call without prefix mode, PrefixSameAsStart included.
+func (u *User) InTotalOrder(move func(*User) bool) bool {
+	p, same := u.o.Prefixer, u.o.PrefixSameAsStart
+	u.o.Prefixer, u.o.PrefixSameAsStart = nil, false
+	ok := move(u)
+	u.o.Prefixer, u.o.PrefixSameAsStart = p, same
+	return ok
 }
 
 // seekPrefix tries to position the sources by prefix. With PrefixSameAsStart it
@@ -236,12 +251,14 @@ func (u *User) SeekGE(key []byte) bool {
 func (u *User) seekPrefix(key, target []byte) bool {
 	u.look = keys.Lookup{UserKey: key, Seq: u.o.Seq}
 	u.o.Prefixer.Prepare(&u.look)
-	if u.look.PrefixLen < 0 {
+	if u.look.PrefixLen < 0 && !u.o.PrefixSameAsStart {
 		return false
 	}
 	if u.o.PrefixSameAsStart {
-		u.prefix = append(u.prefix[:0], key[:u.look.PrefixLen]...)
-		u.confined = true
+		u.confineTo(key, u.look.PrefixLen)
+		if u.look.PrefixLen = u.o.Prefixer.PrefixLen(key); u.short {
+			return false
+		}
 	}
 	if len(target) != len(key) || !bytes.Equal(target, key) {
 		u.look.UserKey = target
@@ -269,10 +286,7 @@ func (u *User) SeekLE(key []byte) bool { return u.seekBackward(key, lastTrailer)
 func (u *User) seekBackward(key []byte, trailer uint64) bool {
 	u.clearPosition()
 	if u.o.PrefixSameAsStart && u.o.Prefixer != nil {
-		if n := u.o.Prefixer.PrefixLen(key); n >= 0 {
-			u.prefix = append(u.prefix[:0], key[:n]...)
-			u.confined = true
-		}
+		u.confineTo(key, u.o.Prefixer.PrefixLen(key))
 	}
 	if u.hasUpper && u.o.Order.Compare(key, u.upper) >= 0 {
 		key, trailer = u.upper, firstTrailer
@@ -348,7 +362,42 @@ func (u *User) Prev() bool {
 
 func (u *User) inPrefix(key []byte) bool {
 	n := len(u.prefix)
-	return len(key) >= n && bytes.Equal(key[:n], u.prefix) && u.o.Prefixer.PrefixLen(key) == n
+	return len(key) >= n && bytes.Equal(key[:n], u.prefix) && (u.short || u.o.Prefixer.PrefixLen(key) == n)
+}
+
+// confineTo keeps the walk to the prefix of key, whose length is n; of a key that is
+// too short for the extractor, to all keys that begin with it.
+func (u *User) confineTo(key []byte, n int) {
+	u.short = u.o.Prefixer.TooShort(key)
+	if u.short {
+		n = len(key)
+	}
+	if n >= 0 {
+		u.prefix = append(u.prefix[:0], key[:n]...)
+		u.confined = true
+	}
+}
+
+// upperInPrefix reports whether the upper bound keeps a walk from key within the
+// prefix of key.
+func (u *User) upperInPrefix(key []byte) bool {
+	n := u.o.Prefixer.PrefixLen(key)
+	if n < 0 || !u.hasUpper {
+		return false
+	}
+	prefix := key[:n]
+	if len(u.upper) >= n && bytes.Equal(u.upper[:n], prefix) {
+		return u.o.Prefixer.PrefixLen(u.upper) == n
+	}
+	// The first key past the prefix will do too.
+	if !u.o.Order.Bytewise() || len(u.upper) != n {
+		return false
+	}
+	last := n
+	for last > 0 && prefix[last-1] == 0xff && u.upper[last-1] == 0 {
+		last--
+	}
+	return last > 0 && prefix[last-1] != 0xff && u.upper[last-1] == prefix[last-1]+1 && bytes.Equal(u.upper[:last-1], prefix[:last-1])
 }
 
 // end makes u invalid: no more keys, or the sources failed.

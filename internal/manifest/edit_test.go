@@ -34,7 +34,7 @@ func fullEdit() *VersionEdit {
 		AddColumnFamily: Some("name"), DropColumnFamily: true, AtomicGroup: Some(uint32(2)), FullHistoryTsLow: []byte("low"),
 		PersistTimestamps: Some(false), SubcompactionProgress: Some([]byte("p")), LastCompactedManifestSize: Some(uint64(1221)),
 		Features: Some(FeatureRangeDeletes),
-		Unknown: []Field{{8300, []byte("newer")}},
+		Unknown:  []Field{{8300, []byte("newer")}},
 	}
 }
 

@@ -8,6 +8,7 @@ import "github.com/flatrock-db/flatrock/internal/keys"
 // for concurrent use.
 type Cursor struct {
 	list *List
+	run  []*List  // of a sorted level: list is the last one searched
 	live *Mutable // instead of list
 	// [lo, hi) is the span that the last search found: fragment frag, or a gap if
 	// that is -1. A nil bound is open.
@@ -20,6 +21,15 @@ type Cursor struct {
 
 // Reset puts c over l, which may be nil.
 func (c *Cursor) Reset(l *List) { *c = Cursor{list: l, frag: -1} }
+
+// ResetRun puts c over the lists of files that lie one after the other, none of them
+// nil; their spans do not overlap, and none includes its end.
+func (c *Cursor) ResetRun(run []*List) {
+	*c = Cursor{run: run, frag: -1}
+	if len(run) > 0 {
+		c.list = run[0]
+	}
+}
 
 // ResetLive puts c over a live memtable's tombstones. It costs nothing, and those
 // that are added later do not matter to a reader that may not see them.
@@ -78,6 +88,34 @@ func (c *Cursor) holds(order *keys.Order, userKey []byte) bool {
 }
 
 func (c *Cursor) search(userKey []byte) {
+	if len(c.run) > 1 {
+		c.searchRun(userKey)
+		return
+	}
+	c.searchList(userKey)
+}
+
+// searchRun searches the last list that begins at or before userKey, and bounds a
+// gap at its end by the next one.
+func (c *Cursor) searchRun(userKey []byte) {
+	order := &c.run[0].order
+	lo, hi := 0, len(c.run)
+	for lo < hi { // first list that begins after userKey
+		mid := int(uint(lo+hi) >> 1)
+		if order.Compare(c.run[mid].frags[0].start, userKey) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	c.list = c.run[max(lo-1, 0)]
+	c.searchList(userKey)
+	if c.frag < 0 && c.hi == nil && lo > 0 && lo < len(c.run) {
+		c.hi = c.run[lo].frags[0].start
+	}
+}
+
+func (c *Cursor) searchList(userKey []byte) {
 	l := c.list
 	i := l.seek(userKey)
 	c.known = true

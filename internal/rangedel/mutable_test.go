@@ -176,3 +176,44 @@ func BenchmarkMutableCover(b *testing.B) {
 		m.Cover(ks[i%1024], keys.MaxSeq)
 	}
 }
+
+// TestRunCursorAgreesWithItsLists: a cursor over the lists of a level's files answers
+// as they do, and its bounds hold.
+func TestRunCursorAgreesWithItsLists(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 6))
+	for range 200 {
+		var run []*List
+		var all []table.Tombstone
+		at := 0
+		for range 1 + rng.IntN(6) {
+			at += rng.IntN(10)
+			var ts []table.Tombstone
+			first := at
+			for range 1 + rng.IntN(5) {
+				a := first + rng.IntN(20)
+				b := a + 1 + rng.IntN(10)
+				ts = append(ts, tomb(fmt.Sprintf("%04d", a), fmt.Sprintf("%04d", b), uint64(1+rng.IntN(50))))
+				at = max(at, b)
+			}
+			run, all = append(run, New(keys.Order{}, ts)), append(all, ts...)
+		}
+		var c Cursor
+		c.ResetRun(run)
+		for range 100 {
+			k, seq := fmt.Appendf(nil, "%04d", rng.IntN(at+5)), uint64(rng.IntN(60))
+			want := slowCover(keys.Order{}, all, k, seq)
+			if got := c.Cover(k, seq); got != want {
+				t.Fatalf("Cover(%s, %d) = %d, want %d", k, seq, got, want)
+			}
+			lo, hi, ok := c.Bounds()
+			for n := range at + 5 {
+				k2 := fmt.Appendf(nil, "%04d", n)
+				if ok && (lo == nil || bytes.Compare(lo, k2) <= 0) && (hi == nil || bytes.Compare(k2, hi) < 0) {
+					if got := slowCover(keys.Order{}, all, k2, seq); got != want {
+						t.Fatalf("cover of %s is %d and that of %s %d, between the bounds %q %q", k2, got, k, want, lo, hi)
+					}
+				}
+			}
+		}
+	}
+}

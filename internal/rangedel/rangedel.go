@@ -276,6 +276,9 @@ func (l *List) Newest(i int, seq uint64) uint64 { return l.seqs.newest(l.first+i
 // fragment of a clipped list can.
 func (l *List) EndInclusive(i int) bool { return l.lastInclusive && i == len(l.frags)-1 }
 
+// IncludesEnd reports whether the last fragment includes its end.
+func (l *List) IncludesEnd() bool { return l != nil && l.lastInclusive }
+
 // Cover returns the greatest sequence number that is at most seq of a tombstone
 // covering userKey; 0 if there is none. An entry of userKey with a smaller
 // sequence number than that is deleted, for a reader at seq. No allocation; one
