@@ -9,6 +9,7 @@ import (
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/table"
 )
 
 // ColumnFamily is a key space of its own within a database: its own options,
@@ -139,12 +140,16 @@ func (db *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFa
 	if db.opts.ReadOnly {
 		return nil, ErrReadOnly
 	}
+	return db.createColumnFamily(name, o, nil)
+}
+
+func (db *DB) createColumnFamily(name string, o *ColumnFamilyOptions, files []manifest.NewFile) (*ColumnFamily, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%w: a column family needs a name", ErrInvalidArgument)
 	}
 	var cf *ColumnFamily
 	var err error
-	db.exclusive(func() { cf, err = db.createFamily(name, o) })
+	db.exclusive(func() { cf, err = db.createFamily(name, o, files) })
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +160,8 @@ func (db *DB) CreateColumnFamily(name string, o *ColumnFamilyOptions) (*ColumnFa
 }
 
 // createFamily runs as the commit leader, so that the family's first log is the
-// current one.
-func (db *DB) createFamily(name string, o *ColumnFamilyOptions) (*ColumnFamily, error) {
+// current one. The family begins with files, if there are any.
+func (db *DB) createFamily(name string, o *ColumnFamilyOptions, files []manifest.NewFile) (*ColumnFamily, error) {
 	if db.closed.Load() {
 		return nil, ErrClosed
 	}
@@ -173,19 +178,41 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions) (*ColumnFamily, 
 		return nil, err
 	}
 	mark := cf.markRangeDeletes(0)
-	edit := &manifest.VersionEdit{
+	lastSeq := db.lastSeq
+	for _, f := range files {
+		h, err := cf.openTable(f.Meta, f.Level, table.CallerExternalIngestion)
+		if err != nil {
+			cf.closeTables()
+			return nil, err
+		}
+		cf.tables[f.Meta.Number] = h
+		lastSeq = max(lastSeq, f.Meta.LargestSeq)
+	}
+	edits := []*manifest.VersionEdit{{
 		ColumnFamily:    cf.id,
 		AddColumnFamily: manifest.Some(name),
 		Comparator:      manifest.Some(cf.opts.Comparator.Name()),
 		LogNumber:       manifest.Some(db.wal.number),
-		LastSeq:         manifest.Some(db.lastSeq),
+		LastSeq:         manifest.Some(lastSeq),
 		Features:        mark,
-	}
+	}}
 	db.creating.Store(cf)
 	defer db.creating.Store(nil)
-	if err := db.manifest.Append(edit); err != nil {
+	if len(files) > 0 {
+		edits = append(edits, &manifest.VersionEdit{ColumnFamily: cf.id, NewFiles: files, LastSeq: manifest.Some(lastSeq)})
+		err = db.manifest.AppendAtomic(edits...)
+	} else {
+		err = db.manifest.Append(edits...)
+	}
+	if err != nil {
+		cf.closeTables()
+		if db.manifest.Err() == nil {
+			return nil, fmt.Errorf("%w: column family %q: %w", ErrInvalidArgument, name, err)
+		}
 		return nil, db.fail("MANIFEST append", err)
 	}
+	db.lastSeq = lastSeq
+	db.visibleSeq.Store(lastSeq)
 	cf.logNumber = db.wal.number
 	if err := cf.start(db.manifest.Version(cf.id), db.wal.number); err != nil {
 		return nil, db.fail("column family", err)
@@ -194,6 +221,13 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions) (*ColumnFamily, 
 	db.setFamiliesLocked(append(slices.Clone(db.families), cf))
 	db.mu.Unlock()
 	return cf, nil
+}
+
+// closeTables closes the files of a family that did not come to be.
+func (cf *ColumnFamily) closeTables() {
+	for _, h := range cf.tables {
+		h.close()
+	}
 }
 
 // setFamiliesLocked replaces the list of families and the table that finds them by id.

@@ -48,6 +48,7 @@ type DB struct {
 	// a group of writes is in the memtables.
 	visibleSeq atomic.Uint64
 	snapshots  snapshotList
+	deletions  deletions
 	closed     atomic.Bool
 	metrics    metrics
 

@@ -175,9 +175,7 @@ func (cf *ColumnFamily) oldestLogLocked() uint64 {
 
 func (db *DB) deleteLogs(dead []*logFile) {
 	for _, l := range dead {
-		if err := db.fs.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			db.log.Warn("deleting an obsolete log", "file", l.path, "err", err)
-		}
+		db.removeFile(l.path)
 	}
 }
 

@@ -278,13 +278,5 @@ func (db *DB) closeTable(h *tableHandle) {
 	if !h.obsolete || db.opts.ReadOnly {
 		return
 	}
-	name := manifest.TableName(db.dir, h.meta.Number)
-	err := db.fs.Remove(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = db.fs.Remove(manifest.OldTableName(db.dir, h.meta.Number))
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		// The next Open finds it unreferenced and deletes it.
-		db.log.Warn("deleting an obsolete table file", "file", h.meta.Number, "err", err)
-	}
+	db.removeFile(manifest.TableName(db.dir, h.meta.Number), manifest.OldTableName(db.dir, h.meta.Number))
 }
