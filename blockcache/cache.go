@@ -215,6 +215,17 @@ func (c *Cache) Annotated(h Handle) {
 	s.slot(i).meta.Or(notedBit)
 }
 
+// Drop makes a held block one that nobody finds any more, because it is damaged. It is
+// evicted like any other once those that hold it have released it. It reports whether
+// the caller is the first to drop it.
+func (c *Cache) Drop(h Handle) bool {
+	s, i := c.locate(h)
+	meta := &s.slot(i).meta
+	first := meta.Or(droppedBit)&droppedBit == 0
+	meta.And(^clockMask) // cold: the next to go
+	return first
+}
+
 // Touch starts loading the slot of k into the processor's cache, so that the
 // misses of several lookups overlap. The result must be used.
 func (c *Cache) Touch(k Key) uint64 {

@@ -21,11 +21,13 @@ const (
 	claimedBit = uint64(1) << 32 // see Annotate
 	notedBit   = uint64(1) << 33
 	foundBit   = uint64(1) << 34 // found since it was published
+	droppedBit = uint64(1) << 35 // see Drop
 	passedUnit = uint64(1) << 40
 
 	stateEmpty   = uint64(0)
 	stateBusy    = uint64(1) << stateShift // being filled or emptied
 	stateVisible = uint64(2) << stateShift
+	findMask     = stateMask | droppedBit // what can be found is visible and not dropped
 
 	sizeBits = 28
 	maxBlock = 1<<sizeBits - 1
@@ -108,11 +110,11 @@ func (s *shard) lookup(k Key, hash uint64) (i int, m uint64, b []byte) {
 	for range s.slots.n {
 		sl := s.slot(i)
 		m = sl.meta.Load()
-		if m&stateMask == stateVisible && sl.offset.Load() == k.Offset && sl.file.Load() == k.File {
+		if m&findMask == stateVisible && sl.offset.Load() == k.Offset && sl.file.Load() == k.File {
 			m = sl.meta.Add(oneRef)
 			// Held from here on: if the slot is visible now it cannot be emptied, and
 			// if it still has the key it is the block.
-			if m&stateMask == stateVisible && sl.offset.Load() == k.Offset && sl.file.Load() == k.File {
+			if m&findMask == stateVisible && sl.offset.Load() == k.Offset && sl.file.Load() == k.File {
 				if m&clockMask != clockMask {
 					sl.meta.Or(clockMask | foundBit)
 				}
@@ -247,7 +249,7 @@ func (s *shard) empty(i int, k Key) {
 	} else {
 		s.freeBlock(loc >> sizeBits << 3)
 	}
-	sl.meta.And(^(clockMask | stateMask | typeMask | largeBit | claimedBit | notedBit | foundBit))
+	sl.meta.And(^(clockMask | stateMask | typeMask | largeBit | claimedBit | notedBit | foundBit | droppedBit))
 	s.used--
 	for j := s.home(k.hash()); j != i; j = s.next(j) {
 		s.slot(j).meta.Add(^(passedUnit - 1))

@@ -23,6 +23,7 @@ type pointer = unsafe.Pointer
 //	           32  somebody annotates or has annotated it
 //	           33  annotated
 //	           34  found since it was published
+//	           35  dropped: nobody finds it any more
 //	        40–63  displaced: how many blocks were placed beyond this slot
 //	               because it was taken
 //	loc      0–27  size in bytes

@@ -365,7 +365,7 @@ func FuzzIndexBlock(f *testing.F) {
 		var fb flatBuilder
 		x.err = nil
 		if fb.add(&x) == nil {
-			flat, err := fb.build(x.order, userKeys)
+			flat, err := fb.build(x.order, userKeys, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

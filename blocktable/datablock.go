@@ -61,6 +61,10 @@ type dataIter struct {
 	valid     bool
 	err       error
 
+	sums sumTable // of the block, if what is found is to be checked; see datacheck.go
+	ord  int      // number of the current entry in the block, if restart points are evenly spaced
+	from int      // ord when the entry was last checked
+
 	// prev holds the entries of the restart interval that Prev walks backward.
 	prev    []prevEntry
 	prevBuf []byte
@@ -85,6 +89,7 @@ func (d *dataIter) corrupt(off int, format string, args ...any) bool {
 func (d *dataIter) init(b []byte, base uint64) bool {
 	d.b, d.base = b, int64(base)
 	d.valid, d.err, d.prevAt, d.values, d.hash = false, nil, -1, -1, nil
+	d.sums = sumTable{}
 	d.off, d.next = 0, 0
 	d.key = d.key[:0]
 	if len(b) < 8 {
@@ -165,6 +170,7 @@ func (d *dataIter) read(off int, isRestart bool) bool {
 	if !ok {
 		return false
 	}
+	d.ord++
 	if d.values >= 0 {
 		return d.readApart(off, at, shared, nonshared, vlen, isRestart)
 	}
@@ -249,14 +255,27 @@ func (d *dataIter) atRestart(i int) bool {
 		return false
 	}
 	d.key = d.key[:0]
+	d.ord = i*d.sums.interval - 1
 	return d.read(off, true)
 }
 
 // first moves to the first entry.
-func (d *dataIter) first() bool { return d.atRestart(0) }
+func (d *dataIter) first() bool {
+	if d.sums.count > 0 {
+		return d.firstChecked()
+	}
+	return d.atRestart(0)
+}
 
 // last moves to the last entry.
 func (d *dataIter) last() bool {
+	if d.sums.count > 0 {
+		return d.lastChecked()
+	}
+	return d.toLast()
+}
+
+func (d *dataIter) toLast() bool {
 	if !d.atRestart(d.n - 1) {
 		return false
 	}
@@ -270,6 +289,9 @@ func (d *dataIter) last() bool {
 
 // forward moves to the next entry.
 func (d *dataIter) forward() bool {
+	if d.sums.count > 0 {
+		return d.forwardChecked()
+	}
 	d.prevAt = -1
 	if d.next >= d.end {
 		d.valid = false
@@ -280,8 +302,16 @@ func (d *dataIter) forward() bool {
 
 // backward moves to the entry before the current one.
 func (d *dataIter) backward() bool {
+	if d.sums.count > 0 {
+		return d.backwardChecked()
+	}
+	return d.toPrevious()
+}
+
+func (d *dataIter) toPrevious() bool {
 	if d.prevAt > 0 {
 		d.take(d.prevAt - 1)
+		d.ord--
 		return true
 	}
 	target := d.off
@@ -323,6 +353,9 @@ func (d *dataIter) take(i int) {
 
 // seekGE moves to the first entry at or after (userKey, trailer).
 func (d *dataIter) seekGE(userKey []byte, trailer uint64) bool {
+	if d.sums.count > 0 {
+		return d.seekGEChecked(userKey, trailer)
+	}
 	i, ok := d.searchRestarts(userKey, trailer)
 	if !ok || !d.atRestart(i) {
 		return false
@@ -427,6 +460,13 @@ func (d *dataIter) seekLT(userKey []byte, trailer uint64) bool {
 // target, and no separator says that the key ends here. whole says that no user
 // key goes on in another block.
 func (d *dataIter) get(userKey []byte, trailer uint64, whole bool) (found, more bool) {
+	if d.sums.count > 0 {
+		// The hash index could be damaged too: an answer comes from between two checked entries.
+		if !d.seekGEChecked(userKey, trailer) {
+			return false, d.err == nil && !whole
+		}
+		return d.order.Compare(d.userKey(), userKey) == 0, false
+	}
 	if whole && d.hash != nil {
 		bucket := d.hash[hash.Slice(userKey)%uint32(len(d.hash))]
 		switch {

@@ -131,7 +131,7 @@ func (r *Reader) readFilterPartitions(h block.Handle, tail *readahead) error {
 		return err
 	}
 	f := &r.filter
-	if f.parts, err = fb.build(r.opts.Order, r.indexFormat.userKeys); err != nil {
+	if f.parts, err = fb.build(r.opts.Order, r.indexFormat.userKeys, r.sumLen); err != nil {
 		return err
 	}
 	for _, h := range f.partitions() {
@@ -200,7 +200,11 @@ func (r *Reader) ask(look *keys.Lookup, userKey, entry []byte) (bool, error) {
 		if f.parts.n == 0 {
 			return false, nil
 		}
-		i := min(f.parts.seek(userKey, keys.Pack(keys.MaxSeq, keys.KindSeek)), f.parts.n-1)
+		i := f.parts.seek(userKey, keys.Pack(keys.MaxSeq, keys.KindSeek))
+		if f.parts.sums != nil && f.parts.proves(i, userKey, keys.Pack(keys.MaxSeq, keys.KindSeek)) >= 0 {
+			return true, nil // damaged in memory: the index will tell
+		}
+		i = min(i, f.parts.n-1)
 		if f.ownParts != nil {
 			return filterMayMatch(f.ownParts[i], entry), nil
 		}

@@ -224,12 +224,15 @@ func readerVariants(t testing.TB) map[string]func(*ReaderOptions) {
 		}
 	})
 	return map[string]func(*ReaderOptions){
-		"no cache":     nil,
-		"cache":        func(o *ReaderOptions) { o.Cache = c },
-		"tiny cache":   func(o *ReaderOptions) { o.Cache = tiny },
-		"mmap":         func(o *ReaderOptions) { o.Mmap = true },
-		"mmap, cache":  func(o *ReaderOptions) { o.Mmap, o.Cache = true, c },
-		"cached index": func(o *ReaderOptions) { o.Cache, o.CacheIndexAndFilterBlocks = c, true },
+		"no cache":        nil,
+		"cache":           func(o *ReaderOptions) { o.Cache = c },
+		"tiny cache":      func(o *ReaderOptions) { o.Cache = tiny },
+		"mmap":            func(o *ReaderOptions) { o.Mmap = true },
+		"mmap, cache":     func(o *ReaderOptions) { o.Mmap, o.Cache = true, c },
+		"protected":       func(o *ReaderOptions) { o.Cache, o.Protection = c, 1 },
+		"protected, tiny": func(o *ReaderOptions) { o.Cache, o.Protection, o.CacheIndexAndFilterBlocks = tiny, 8, true },
+		"protected, mmap": func(o *ReaderOptions) { o.Mmap, o.Protection = true, 4 },
+		"cached index":    func(o *ReaderOptions) { o.Cache, o.CacheIndexAndFilterBlocks = c, true },
 		"pinned index": func(o *ReaderOptions) {
 			o.Cache, o.CacheIndexAndFilterBlocks, o.PinIndexAndFilterBlocks = c, true, true
 		},

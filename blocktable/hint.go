@@ -129,17 +129,17 @@ const (
 )
 
 // hintGet finds the first entry of userKey at or after trailer. hint is the room
-// behind block b, or empty. whole is as in dataIter.get.
-func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte, found uint64, v hintVerdict) {
+// behind block b, or empty. whole is as in dataIter.get. i is the number of the entry found.
+func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte, found uint64, i int, v hintVerdict) {
 	t := len(hint) - hintTail
 	if t <= 0 {
-		return nil, 0, hintUnknown
+		return nil, 0, 0, hintUnknown
 	}
 	common := int(binary.LittleEndian.Uint16(hint[t:]))
 	n := int(binary.LittleEndian.Uint16(hint[t+2:]))
 	at := t - common - hintEntry*n
-	if n == 0 || len(userKey) < common || !bytes.Equal(userKey[:common], hint[at:at+common]) {
-		return nil, 0, hintUnknown
+	if n == 0 || at < 0 || len(userKey) < common || !bytes.Equal(userKey[:common], hint[at:at+common]) {
+		return nil, 0, 0, hintUnknown
 	}
 	heads, offsets := hint[at+common:t-2*n], hint[t-2*n:t]
 	want := head32(userKey[common:])
@@ -158,13 +158,13 @@ func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte,
 		notHere = hintNext
 	}
 	if lo == n {
-		return nil, 0, notHere
+		return nil, 0, 0, notHere
 	}
 	if binary.LittleEndian.Uint32(heads[headLen*lo:]) != want {
-		return nil, 0, hintAbsent
+		return nil, 0, 0, hintAbsent
 	}
 	if lo+1 < n && binary.LittleEndian.Uint32(heads[headLen*(lo+1):]) == want {
-		return nil, 0, hintUnknown // several versions, or keys that differ further on
+		return nil, 0, 0, hintUnknown // several versions, or keys that differ further on
 	}
 	off := int(binary.LittleEndian.Uint16(offsets[2*lo:]))
 	next := len(b)
@@ -172,7 +172,11 @@ func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte,
 		next = int(binary.LittleEndian.Uint16(offsets[2*(lo+1):]))
 		notHere = hintAbsent
 	}
-	return hintEntryGet(b[off:next], userKey, trailer, common+headLen, notHere)
+	if off > next || next > len(b) {
+		return nil, 0, 0, hintUnknown // damaged in memory
+	}
+	value, found, v = hintEntryGet(b[off:next], userKey, trailer, common+headLen, notHere)
+	return value, found, lo, v
 }
 
 // hintEntryGet compares the entry at the start of b with the target, of which the

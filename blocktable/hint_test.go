@@ -54,7 +54,7 @@ func TestHintsAnswerAsTheirBlocksDo(t *testing.T) {
 		probe := func(k []byte, seq uint64) {
 			for _, whole := range []bool{true, false} {
 				trailer := keys.Pack(seq, keys.KindSeek)
-				value, tr, v := hintGet(buf[:len(raw)], hint, k, trailer, whole)
+				value, tr, _, v := hintGet(buf[:len(raw)], hint, k, trailer, whole)
 				if v == hintUnknown {
 					continue
 				}

@@ -25,6 +25,11 @@ type flatIndex struct {
 	refs   []byte // n × (fixed64 offset, fixed32 size, fixed32 end of the separator)
 	seps   []byte // the separators, one after another
 	mem    ownBytes
+
+	// With protection; see flatcheck.go.
+	sums      []byte
+	sumLen    int
+	commonSum uint64
 }
 
 // ownBytes is memory of a Reader, off the Go heap when it is large.
@@ -79,15 +84,16 @@ func (fb *flatBuilder) add(x *indexIter) error {
 	return x.err
 }
 
-func (fb *flatBuilder) build(order keys.Order, bare bool) (*flatIndex, error) {
-	f := &flatIndex{n: len(fb.ends), bare: bare, order: order}
+func (fb *flatBuilder) build(order keys.Order, bare bool, sumLen int) (*flatIndex, error) {
+	f := &flatIndex{n: len(fb.ends), bare: bare, order: order, sumLen: sumLen}
 	tops := (f.n + topStep - 1) / topStep
-	mem, err := allocOwn(24*f.n + len(fb.seps) + 8*tops)
+	sums := 2 * sumLen * f.n
+	mem, err := allocOwn(24*f.n + len(fb.seps) + 8*tops + sums)
 	if err != nil {
 		return nil, err
 	}
 	f.mem = mem
-	f.heads, f.refs, f.seps = mem.b[:8*f.n], mem.b[8*f.n:24*f.n], mem.b[24*f.n+8*tops:]
+	f.heads, f.refs, f.seps = mem.b[:8*f.n], mem.b[8*f.n:24*f.n], mem.b[24*f.n+8*tops:len(mem.b)-sums]
 	f.tops = mem.b[24*f.n : 24*f.n+8*tops]
 	copy(f.seps, fb.seps)
 	for i, h := range fb.handles {
@@ -113,6 +119,10 @@ func (fb *flatBuilder) build(order keys.Order, bare bool) (*flatIndex, error) {
 			}
 		}
 	}
+	if sums > 0 {
+		f.sums = mem.b[len(mem.b)-sums:]
+		f.seal()
+	}
 	return f, nil
 }
 
@@ -136,13 +146,17 @@ func (f *flatIndex) sep(i int) []byte {
 	if i > 0 {
 		start = binary.LittleEndian.Uint32(f.refs[16*i-4:])
 	}
-	return f.seps[start:binary.LittleEndian.Uint32(f.refs[16*i+12:])]
+	end := binary.LittleEndian.Uint32(f.refs[16*i+12:])
+	if start > end || uint64(end) > uint64(len(f.seps)) {
+		return nil // damaged in memory
+	}
+	return f.seps[start:end]
 }
 
 func (f *flatIndex) userKey(i int) []byte {
 	s := f.sep(i)
 	if !f.bare {
-		s = s[:len(s)-8]
+		s = s[:max(len(s)-8, 0)]
 	}
 	return s
 }
@@ -253,6 +267,9 @@ func (c *indexCursor) load(i int) bool {
 	}
 	c.close()
 	c.i = i
+	if !c.intact() {
+		return false
+	}
 	h := c.r.index.handle(i)
 	var err error
 	if c.part, err = c.r.fetch(h, c.o); err != nil {
@@ -260,11 +277,87 @@ func (c *indexCursor) load(i int) bool {
 		return false
 	}
 	c.open = true
-	if !c.raw.init(c.part.data, h.Offset) {
+	ok := true
+	if c.r.sumLen != 0 && !c.r.secure(&c.part, h, blockcache.Index, true) {
+		c.raw.err, ok = c.r.damaged(h, blockcache.Index), false
+	}
+	if ok && c.enter(h) || c.reload() {
+		return true
+	}
+	if c.err == nil {
 		c.err = c.raw.err
+	}
+	return false
+}
+
+// intact checks the entry of the flat index that a step came to.
+func (c *indexCursor) intact() bool {
+	if bad := c.r.index.intact(c.i); bad >= 0 {
+		c.err = c.r.damagedIndex(bad)
 		return false
 	}
 	return true
+}
+
+// enter puts raw on the partition.
+func (c *indexCursor) enter(h block.Handle) bool {
+	if !c.raw.init(c.part.data, h.Offset) {
+		return false
+	}
+	c.raw.sums = c.part.sums
+	return true
+}
+
+// reload fetches the partition, in which raw found damage, again from the file; false if
+// that could not help.
+func (c *indexCursor) reload() bool {
+	if c.raw.err == nil || !c.open || !c.r.fromMemory(&c.part) {
+		return false
+	}
+	h := c.r.index.handle(c.i)
+	c.r.discard(&c.part, h, c.raw.err)
+	if c.r.opts.NoReread {
+		return false
+	}
+	c.close()
+	var err error
+	if c.part, err = c.r.load(h, c.o); err != nil {
+		c.err = err
+		return false
+	}
+	c.open = true
+	c.r.secure(&c.part, h, blockcache.Index, true)
+	return c.enter(h)
+}
+
+// firstOf and lastOf move to the ends of the partition.
+func (c *indexCursor) firstOf() bool {
+	ok := c.raw.first()
+	if !ok && c.reload() {
+		ok = c.raw.first()
+	}
+	return c.settle(ok)
+}
+
+func (c *indexCursor) lastOf() bool {
+	ok := c.raw.last()
+	if !ok && c.reload() {
+		ok = c.raw.last()
+	}
+	return c.settle(ok)
+}
+
+// again does a step by that failed in the partition once more, by the number of the entry.
+func (c *indexCursor) again(by int) bool {
+	to, err := c.raw.from+by, c.raw.err
+	if !c.reload() {
+		return false
+	}
+	if c.raw.sums.count == 0 { // no room for sums this time: places are not known
+		c.raw.err = err
+		return false
+	}
+	return c.raw.toEntry(to)
 }
 
 // settle takes over an error of the partition.
@@ -299,6 +392,12 @@ func (c *indexCursor) handle() block.Handle {
 // if any does.
 func (c *indexCursor) seekGE(userKey []byte, trailer uint64) bool {
 	i := c.r.index.seek(userKey, trailer)
+	if c.r.index.sums != nil {
+		if bad := c.r.index.proves(i, userKey, trailer); bad >= 0 {
+			c.err = c.r.damagedIndex(bad)
+			return false
+		}
+	}
 	if !c.r.partitioned {
 		c.i = i
 		return i < c.r.index.n
@@ -306,10 +405,11 @@ func (c *indexCursor) seekGE(userKey []byte, trailer uint64) bool {
 	if i >= c.r.index.n || !c.load(i) {
 		return false
 	}
-	if c.settle(c.raw.seekGE(userKey, trailer)) {
-		return true
+	ok := c.raw.seekGE(userKey, trailer)
+	if !ok && c.reload() {
+		ok = c.raw.seekGE(userKey, trailer)
 	}
-	return c.err == nil && c.nextPartition()
+	return c.settle(ok) || c.err == nil && c.nextPartition()
 }
 
 func (c *indexCursor) nextPartition() bool {
@@ -317,7 +417,7 @@ func (c *indexCursor) nextPartition() bool {
 		if !c.load(c.i + 1) {
 			return false
 		}
-		if c.settle(c.raw.first()) {
+		if c.firstOf() {
 			return true
 		}
 		if c.err != nil {
@@ -330,39 +430,47 @@ func (c *indexCursor) nextPartition() bool {
 func (c *indexCursor) first() bool {
 	if !c.r.partitioned {
 		c.i = 0
-		return c.r.index.n > 0
+		return c.r.index.n > 0 && c.intact()
 	}
 	if c.r.index.n == 0 || !c.load(0) {
 		return false
 	}
-	return c.settle(c.raw.first()) || c.err == nil && c.nextPartition()
+	return c.firstOf() || c.err == nil && c.nextPartition()
 }
 
 func (c *indexCursor) next() bool {
 	if !c.r.partitioned {
 		c.i++
-		return c.i < c.r.index.n
+		return c.i < c.r.index.n && c.intact()
 	}
-	return c.settle(c.raw.next()) || c.err == nil && c.nextPartition()
+	ok := c.raw.next()
+	if !ok && c.raw.err != nil {
+		ok = c.again(1)
+	}
+	return c.settle(ok) || c.err == nil && c.nextPartition()
 }
 
 func (c *indexCursor) last() bool {
 	if !c.r.partitioned {
 		c.i = c.r.index.n - 1
-		return c.i >= 0
+		return c.i >= 0 && c.intact()
 	}
 	if c.r.index.n == 0 || !c.load(c.r.index.n-1) {
 		return false
 	}
-	return c.settle(c.raw.last()) || c.err == nil && c.prevPartition()
+	return c.lastOf() || c.err == nil && c.prevPartition()
 }
 
 func (c *indexCursor) prev() bool {
 	if !c.r.partitioned {
 		c.i--
-		return c.i >= 0
+		return c.i >= 0 && c.intact()
 	}
-	return c.settle(c.raw.prev()) || c.err == nil && c.prevPartition()
+	ok := c.raw.prev()
+	if !ok && c.raw.err != nil {
+		ok = c.again(-1)
+	}
+	return c.settle(ok) || c.err == nil && c.prevPartition()
 }
 
 func (c *indexCursor) prevPartition() bool {
@@ -370,7 +478,7 @@ func (c *indexCursor) prevPartition() bool {
 		if !c.load(c.i - 1) {
 			return false
 		}
-		if c.settle(c.raw.last()) {
+		if c.lastOf() {
 			return true
 		}
 		if c.err != nil {

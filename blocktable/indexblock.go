@@ -42,6 +42,10 @@ type indexIter struct {
 	handle   block.Handle
 	valid    bool
 	err      error
+
+	sums sumTable // of the block, if what is found is to be checked; see indexcheck.go
+	ord  int      // number of the current entry, if restart points are evenly spaced
+	from int      // ord when the entry was last checked
 }
 
 func (x *indexIter) corrupt(off int, format string, args ...any) bool {
@@ -52,6 +56,7 @@ func (x *indexIter) corrupt(off int, format string, args ...any) bool {
 
 func (x *indexIter) init(b []byte, base uint64) bool {
 	x.b, x.base, x.valid, x.err = b, int64(base), false, nil
+	x.sums = sumTable{}
 	if len(b) < 8 {
 		return x.corrupt(0, "expected an index block of at least 8 bytes, found %d", len(b))
 	}
@@ -119,6 +124,7 @@ func (x *indexIter) read(off int, fresh bool) bool {
 		}
 	}
 	x.off, x.nxt, x.valid = off, x.end-len(b), true
+	x.ord++
 	return true
 }
 
@@ -139,12 +145,25 @@ func (x *indexIter) atRestart(i int) bool {
 		x.valid = false
 		return false
 	}
+	x.ord = i*x.sums.interval - 1
 	return x.read(off, true)
 }
 
-func (x *indexIter) first() bool { return x.atRestart(0) }
+func (x *indexIter) first() bool {
+	if x.sums.count > 0 {
+		return x.toEntry(0)
+	}
+	return x.atRestart(0)
+}
 
 func (x *indexIter) next() bool {
+	if x.sums.count > 0 {
+		return x.nextChecked()
+	}
+	return x.toNext()
+}
+
+func (x *indexIter) toNext() bool {
 	if x.nxt >= x.end {
 		x.valid = false
 		return false
@@ -153,6 +172,9 @@ func (x *indexIter) next() bool {
 }
 
 func (x *indexIter) last() bool {
+	if x.sums.count > 0 {
+		return x.toEntry(x.sums.count - 1)
+	}
 	if !x.atRestart(x.n - 1) {
 		return false
 	}
@@ -165,6 +187,9 @@ func (x *indexIter) last() bool {
 }
 
 func (x *indexIter) prev() bool {
+	if x.sums.count > 0 {
+		return x.toEntry(x.from - 1)
+	}
 	target := x.off
 	lo, hi := 0, x.n
 	for lo < hi {
@@ -202,6 +227,9 @@ func compareSeparator(o keys.Order, bare bool, sep, userKey []byte, trailer uint
 		return o.Compare(sep, userKey)
 	}
 	n := len(sep) - 8
+	if n < 0 {
+		return -1 // damaged in memory
+	}
 	return o.CompareInternal(sep[:n], binary.LittleEndian.Uint64(sep[n:]), userKey, trailer)
 }
 
@@ -224,6 +252,9 @@ func (x *indexIter) seekGE(userKey []byte, trailer uint64) bool {
 	}
 	if !x.atRestart(lo) {
 		return false
+	}
+	if x.sums.count > 0 {
+		return x.scanChecked(userKey, trailer)
 	}
 	for x.compare(userKey, trailer) < 0 {
 		if !x.next() {

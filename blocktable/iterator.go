@@ -23,6 +23,8 @@ type Iterator struct {
 
 	lower, upper []byte
 	blocks       int // loaded since the last seek
+
+	own *sumBuilder // with protection: for blocks whose sums are not in the cache
 }
 
 // NewIterator returns an iterator that must be closed.
@@ -66,11 +68,72 @@ func (it *Iterator) enter() bool {
 		return false
 	}
 	it.have = true
+	ok := true
+	if it.r.sumLen != 0 && !it.r.secure(&it.ref, h, blockcache.Data, !it.ref.fresh) {
+		it.data.err, ok = it.r.damaged(h, blockcache.Data), false
+	}
+	if ok && it.begin(h) || it.reload() {
+		return true
+	}
+	it.err = it.data.err
+	return false
+}
+
+// begin puts the cursor on the block that was fetched.
+func (it *Iterator) begin(h block.Handle) bool {
 	if !it.data.init(it.ref.data, h.Offset) {
-		it.err = it.data.err
 		return false
 	}
+	if it.r.sumLen != 0 {
+		if it.data.sums = it.ref.sums; it.data.sums.count == 0 {
+			if it.own == nil {
+				it.own = new(sumBuilder)
+			}
+			if it.own.ofData(it.ref.data, it.r.opts.Order, it.r.sumLen) {
+				it.data.sums = it.own.found
+			}
+		}
+	}
 	return true
+}
+
+// reload fetches the block, in which the last move found damage, again from the file;
+// false if that could not help.
+func (it *Iterator) reload() bool {
+	if it.data.err == nil || !it.have || it.r.sumLen == 0 {
+		return false
+	}
+	h := it.index.handle()
+	if it.ref.hold != 0 {
+		it.r.discard(&it.ref, h, it.data.err)
+	} else if it.r.opts.OnDamage != nil {
+		it.r.opts.OnDamage(it.data.err)
+	}
+	if it.r.opts.NoReread {
+		return false
+	}
+	it.drop()
+	it.ahead.buf = it.ahead.buf[:0]
+	var err error
+	if it.ref, err = it.r.load(h, it.o); err != nil {
+		it.data.err = err
+		return false
+	}
+	it.have = true
+	return it.begin(h)
+}
+
+// again does a step that failed in the block once more, by the number of the entry.
+func (it *Iterator) again(by int) bool {
+	to, err := it.data.from+by, it.data.err
+	if !it.reload() {
+		return false
+	}
+	if it.data.sums.count == 0 {
+		it.data.err = err
+		return false
+	}
+	return it.data.toEntry(to)
 }
 
 // start forgets where the iterator was.
@@ -123,7 +186,7 @@ func (it *Iterator) forward(ok bool) bool {
 		if !it.enter() {
 			return false
 		}
-		ok = it.data.first()
+		ok = it.firstOf()
 	}
 	return true
 }
@@ -142,10 +205,14 @@ func (it *Iterator) backward(ok bool) bool {
 		if !it.enter() {
 			return false
 		}
-		ok = it.data.last()
+		ok = it.lastOf()
 	}
 	return true
 }
+
+// firstOf and lastOf move to the ends of the block.
+func (it *Iterator) firstOf() bool { return it.data.first() || it.reload() && it.data.first() }
+func (it *Iterator) lastOf() bool  { return it.data.last() || it.reload() && it.data.last() }
 
 // missing is the end of a seek for which the index has no block.
 func (it *Iterator) missing() bool {
@@ -163,7 +230,11 @@ func (it *Iterator) SeekGE(userKey []byte, trailer uint64) bool {
 	if !it.enter() {
 		return false
 	}
-	return it.forward(it.data.seekGE(userKey, trailer))
+	ok := it.data.seekGE(userKey, trailer)
+	if !ok && it.reload() {
+		ok = it.data.seekGE(userKey, trailer)
+	}
+	return it.forward(ok)
 }
 
 // SeekPrefixGE moves to the first entry at or after the target that has look's
@@ -200,7 +271,11 @@ func (it *Iterator) SeekLT(userKey []byte, trailer uint64) bool {
 	if !it.enter() {
 		return false
 	}
-	return it.backward(it.data.seekLT(userKey, trailer))
+	ok := it.data.seekLT(userKey, trailer)
+	if !ok && it.reload() {
+		ok = it.data.seekLT(userKey, trailer)
+	}
+	return it.backward(ok)
 }
 
 // First moves to the first entry.
@@ -209,7 +284,7 @@ func (it *Iterator) First() bool {
 	if !it.index.first() {
 		return it.missing()
 	}
-	return it.enter() && it.forward(it.data.first())
+	return it.enter() && it.forward(it.firstOf())
 }
 
 // Last moves to the last entry.
@@ -218,14 +293,18 @@ func (it *Iterator) Last() bool {
 	if !it.index.last() {
 		return it.missing()
 	}
-	return it.enter() && it.backward(it.data.last())
+	return it.enter() && it.backward(it.lastOf())
 }
 
 // Next moves to the next entry; the iterator must be valid.
-func (it *Iterator) Next() bool { return it.data.forward() || it.forward(false) }
+func (it *Iterator) Next() bool {
+	return it.data.forward() || it.forward(it.data.err != nil && it.again(1))
+}
 
 // Prev moves to the entry before; the iterator must be valid.
-func (it *Iterator) Prev() bool { return it.data.backward() || it.backward(false) }
+func (it *Iterator) Prev() bool {
+	return it.data.backward() || it.backward(it.data.err != nil && it.again(-1))
+}
 
 // Valid reports whether the iterator is on an entry.
 func (it *Iterator) Valid() bool { return it.data.valid }

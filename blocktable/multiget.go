@@ -198,7 +198,7 @@ func (r *Reader) loadGroups(groups []blockGroup, wanted []wantedBlock, o fetchOp
 // answer searches a group's block for its requests.
 func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOptions) {
 	bad := g.err
-	if g.ref.room != nil {
+	if g.ref.room != nil && r.sumLen == 0 {
 		r.annotate(&g.ref)
 	}
 	ready := false // m.data is on the block
@@ -208,21 +208,34 @@ func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOpt
 			q.Err = bad
 			continue
 		}
-		value, trailer, verdict := hintGet(g.ref.data, g.ref.hint, q.Look.UserKey, q.Look.Trailer(), r.indexFormat.userKeys)
-		found, goOn := verdict == hintFound, verdict == hintNext
-		if verdict == hintUnknown {
-			if !ready && !m.data.init(g.ref.data, w.h.Offset) {
-				bad = m.data.err
-				q.Err = bad
+		var value []byte
+		var trailer uint64
+		var found, goOn bool
+		if r.sumLen != 0 {
+			m.data.err = nil
+			if value, trailer, found, goOn = r.searchProtected(&m.data, &g.ref, w.h, q.Look.UserKey, q.Look.Trailer()); m.data.err != nil {
+				// Get drops the block and reads it again.
+				q.Value, q.Trailer, q.Found, q.Err = r.Get(q.Look, &q.Pin)
 				continue
 			}
-			ready = true
-			found, goOn = m.data.get(q.Look.UserKey, q.Look.Trailer(), r.indexFormat.userKeys)
-			value, trailer = m.data.val, m.data.trailer
-			if m.data.err != nil {
-				q.Err = m.data.err
-				m.data.err = nil
-				continue
+		} else {
+			var verdict hintVerdict
+			value, trailer, _, verdict = hintGet(g.ref.data, g.ref.hint, q.Look.UserKey, q.Look.Trailer(), r.indexFormat.userKeys)
+			found, goOn = verdict == hintFound, verdict == hintNext
+			if verdict == hintUnknown {
+				if !ready && !m.data.init(g.ref.data, w.h.Offset) {
+					bad = m.data.err
+					q.Err = bad
+					continue
+				}
+				ready = true
+				found, goOn = m.data.get(q.Look.UserKey, q.Look.Trailer(), r.indexFormat.userKeys)
+				value, trailer = m.data.val, m.data.trailer
+				if m.data.err != nil {
+					q.Err = m.data.err
+					m.data.err = nil
+					continue
+				}
 			}
 		}
 		if t := r.tracer(); t != nil && w == m.wanted[g.from] { // one lookup in the cache

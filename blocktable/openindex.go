@@ -55,7 +55,7 @@ func (r *Reader) readIndex(tail *readahead) error {
 		if r.cache != nil {
 			r.partitioned = true
 			var err error
-			if r.index, err = top.build(r.opts.Order, r.indexFormat.userKeys); err != nil {
+			if r.index, err = top.build(r.opts.Order, r.indexFormat.userKeys, r.sumLen); err != nil {
 				return err
 			}
 			return r.pinPartitions()
@@ -69,7 +69,7 @@ func (r *Reader) readIndex(tail *readahead) error {
 		return err
 	}
 	var err error
-	r.index, err = whole.build(r.opts.Order, r.indexFormat.userKeys)
+	r.index, err = whole.build(r.opts.Order, r.indexFormat.userKeys, r.sumLen)
 	return err
 }
 

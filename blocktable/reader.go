@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/compress"
+	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -57,6 +59,14 @@ type ReaderOptions struct {
 	OpenCaller table.Caller
 	// RestartInterval is the entries between restart points that traces assume.
 	RestartInterval int
+	// Protection is how many bytes of checksum each entry of a block has while it is in
+	// memory: 0, 1, 2, 4 or 8. RocksDB: block_protection_bytes_per_key.
+	Protection int
+	// OnDamage is told of each block that changed in memory, once.
+	OnDamage func(error)
+	// NoReread makes a read fail that meets such a block. Otherwise it reads the block from
+	// the file again, once.
+	NoReread bool
 }
 
 // Reader reads a block-based table. It implements table.Reader: safe for
@@ -77,6 +87,11 @@ type Reader struct {
 	gseq        uint64
 
 	hintRoom int             // behind each data block in the cache
+	sumLen   int             // of the sum of an entry; 0 without protection
+	sumRoom  int             // behind the hint
+	ownProof bool            // the proof of a block is not its checksum in the file
+	// indexDamaged is set once damage to the index was told.
+	indexDamaged atomic.Bool
 	mapping  *mmapfs.Mapping // with Mmap
 	mapped   []byte
 
@@ -96,6 +111,10 @@ type Reader struct {
 // the Reader, or here if Open fails.
 func Open(f mmapfs.File, o ReaderOptions) (*Reader, error) {
 	r := &Reader{file: f, name: filepath.Base(f.Name()), opts: o, cache: o.Cache, cacheID: o.CacheID}
+	if !hash.ValidProtection(o.Protection) {
+		return nil, errors.Join(fmt.Errorf("blocktable: a protection of %d bytes an entry: expected 0, 1, 2, 4 or 8", o.Protection), f.Close())
+	}
+	r.sumLen = hash.EntrySumLen(o.Protection)
 	if r.cache != nil && r.cacheID == 0 {
 		r.cacheID = r.cache.NewFileID()
 	}
@@ -155,6 +174,7 @@ func (r *Reader) open() (err error) {
 	if err := r.readMeta(tail); err != nil {
 		return err
 	}
+	r.setSumRoom()
 	if err := r.readIndex(tail); err != nil {
 		return err
 	}
@@ -371,15 +391,16 @@ func (r *Reader) get(g *getState, look *keys.Lookup, o fetchOptions, pin *table.
 		if err != nil {
 			return nil, 0, false, err
 		}
-		if ref.room != nil {
-			r.annotate(&ref)
-		}
-		d.err = nil
-		value, trailer, verdict := hintGet(ref.data, ref.hint, userKey, target, r.indexFormat.userKeys)
-		found, goOn := verdict == hintFound, verdict == hintNext
-		if verdict == hintUnknown && d.init(ref.data, h.Offset) {
-			found, goOn = d.get(userKey, target, r.indexFormat.userKeys)
-			value, trailer = d.val, d.trailer
+		value, trailer, found, goOn := r.search(g, &ref, h, userKey, target)
+		if d.err != nil && r.fromMemory(&ref) {
+			r.discard(&ref, h, d.err)
+			if !r.opts.NoReread {
+				r.release(&ref)
+				if ref, err = r.load(h, o); err != nil {
+					return nil, 0, false, err
+				}
+				value, trailer, found, goOn = r.search(g, &ref, h, userKey, target)
+			}
 		}
 		if t := r.tracer(); t != nil {
 			if o.point != nil {
@@ -402,6 +423,28 @@ func (r *Reader) get(g *getState, look *keys.Lookup, o fetchOptions, pin *table.
 		}
 	}
 	return nil, 0, false, g.index.err
+}
+
+// search finds the first entry at or after the target in a block that was fetched.
+// An error is in g.data.
+func (r *Reader) search(g *getState, ref *blockRef, h block.Handle, userKey []byte, target uint64) (value []byte, trailer uint64, found, more bool) {
+	d := &g.data
+	d.err = nil
+	if r.sumLen != 0 {
+		return r.searchProtected(d, ref, h, userKey, target)
+	}
+	if ref.room != nil {
+		r.annotate(ref)
+	}
+	value, trailer, _, verdict := hintGet(ref.data, ref.hint, userKey, target, r.indexFormat.userKeys)
+	if verdict != hintUnknown {
+		return value, trailer, verdict == hintFound, verdict == hintNext
+	}
+	if !d.init(ref.data, h.Offset) {
+		return nil, 0, false, false
+	}
+	found, more = d.get(userKey, target, r.indexFormat.userKeys)
+	return d.val, d.trailer, found, more
 }
 
 // Tombstones returns the range deletes in file order, owned by the Reader.

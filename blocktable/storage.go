@@ -22,6 +22,12 @@ type blockRef struct {
 	hint []byte // see hint.go
 	room []byte // for the hint, if it is worth while to build it now
 	hold blockcache.Handle
+
+	// With protection; see protect.go.
+	sums    sumTable
+	sumRoom []byte // where sums go or are
+	noted   bool   // hint and sums are there as far as they ever will be
+	fresh   bool   // the caller has just read and verified the block
 }
 
 // find looks for the block at h in the cache.
@@ -33,20 +39,42 @@ func (r *Reader) find(h block.Handle, kind blockcache.BlockType) (ref blockRef, 
 	ref = blockRef{data: b, hold: hold}
 	if kind == blockcache.Data || kind == blockcache.PointData {
 		n := r.cachedLen(b, h)
+		end := len(b) - r.sumRoom
 		if ref.data = b[:n:n]; noted {
-			ref.hint = b[n:]
+			ref.hint = b[n:end]
 		} else {
-			ref.room = b[n:]
+			ref.room = b[n:end]
 		}
+		if r.sumLen != 0 {
+			ref.findSums(b[end:], r.sumLen, noted)
+		}
+	} else if kind == blockcache.Index && r.sumLen != 0 {
+		n := r.cachedIndexLen(b)
+		ref.data = b[:n:n]
+		ref.findSums(b[n:len(b)-4], r.sumLen, noted)
 	}
 	return ref, true
+}
+
+func (ref *blockRef) findSums(room []byte, sumLen int, noted bool) {
+	if ref.sumRoom, ref.noted = room, noted; noted {
+		ref.sums = readSums(room, sumLen)
+	}
+}
+
+// cachedIndexLen is the length of the index block of which b lies in the cache, with
+// room for sums behind it.
+func (r *Reader) cachedIndexLen(b []byte) int {
+	return min(int(binary.LittleEndian.Uint32(b[len(b)-4:])), len(b)-4-sumTail)
 }
 
 // cachedLen is the length of the data block at h, of which b lies in the cache. Where
 // the file is not compressed the handle has told it, and no load has to wait for it.
 func (r *Reader) cachedLen(b []byte, h block.Handle) int {
 	if r.compressed {
-		return int(binary.LittleEndian.Uint32(b[len(b)-4:]))
+		// The number lies in memory: a damaged one must not lead out of b.
+		n := int(binary.LittleEndian.Uint32(b[len(b)-r.sumRoom-4:]))
+		return min(n, len(b)-r.sumRoom-hintTail)
 	}
 	return int(h.Size)
 }
@@ -122,8 +150,11 @@ func (r *Reader) checkHandle(h block.Handle) error {
 
 // room is how much more than the block to reserve in the cache.
 func (r *Reader) room(kind blockcache.BlockType) int {
-	if kind == blockcache.Data {
-		return r.hintRoom
+	switch kind {
+	case blockcache.Data:
+		return r.hintRoom + r.sumRoom
+	case blockcache.Index:
+		return r.indexRoom()
 	}
 	return 0
 }
@@ -170,7 +201,7 @@ func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
 				r.cache.Abort(hold)
 				return ref, err
 			}
-			return r.publish(hold, whole, int(h.Size), h, o), nil
+			return r.publish(hold, whole, int(h.Size), h, o, binary.LittleEndian.Uint32(buf[h.Size+1:])), nil
 		}
 	}
 	if !r.compressed {
@@ -268,7 +299,7 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 				r.cache.Abort(hold)
 				return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
 			}
-			return r.publish(hold, buf, size, h, o), nil
+			return r.publish(hold, buf, size, h, o, binary.LittleEndian.Uint32(raw[n+1:])), nil
 		}
 	}
 	if typ == compress.None && stable {
@@ -282,22 +313,52 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 }
 
 // publish makes the block of n bytes at the start of buf, which Reserve returned,
-// visible.
-func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Handle, o fetchOptions) blockRef {
+// visible. stored is the checksum in the file.
+func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Handle, o fetchOptions, stored uint32) blockRef {
 	kind := o.kind
 	size := n + r.room(kind)
-	if kind == blockcache.Data {
-		binary.LittleEndian.PutUint64(buf[size-hintTail:], uint64(n)<<32)
+	switch {
+	case kind == blockcache.Data:
+		binary.LittleEndian.PutUint64(buf[size-r.sumRoom-hintTail:], uint64(n)<<32)
+		r.putProof(buf[:size], n, h, stored)
+	case kind == blockcache.Index && r.sumLen != 0:
+		binary.LittleEndian.PutUint32(buf[size-4:], uint32(n))
+		r.putProof(buf[:size-4], n, h, stored)
 	}
+	ours := hold
 	hold, buf = r.cache.Publish(hold, size)
-	if kind == blockcache.Data {
+	ref := blockRef{data: buf, hold: hold, fresh: hold == ours}
+	switch {
+	case kind == blockcache.Data:
 		n = r.cachedLen(buf, h)
-	}
-	ref := blockRef{data: buf[:n:n], hold: hold}
-	if kind == blockcache.Data && o.ahead == nil && r.cache.Promising(hold) {
-		ref.room = buf[n:] // the block is in the processor's cache now
+		ref.data = buf[:n:n]
+		end := len(buf) - r.sumRoom
+		if o.ahead == nil && r.cache.Promising(hold) {
+			ref.room = buf[n:end] // the block is in the processor's cache now
+		}
+		if r.sumLen != 0 {
+			ref.sumRoom = buf[end:]
+		}
+	case kind == blockcache.Index && r.sumLen != 0:
+		n = r.cachedIndexLen(buf)
+		ref.data = buf[:n:n]
+		ref.sumRoom = buf[n:len(buf)-4]
 	}
 	return ref
+}
+
+// putProof writes the proof of the n bytes at the start of buf to its end, and that there
+// are no sums yet.
+func (r *Reader) putProof(buf []byte, n int, h block.Handle, stored uint32) {
+	if r.sumLen == 0 {
+		return
+	}
+	if r.ownProof {
+		stored = r.proofOf(h, buf[:n])
+	}
+	tail := buf[len(buf)-sumTail:]
+	binary.LittleEndian.PutUint32(tail, stored)
+	binary.LittleEndian.PutUint64(tail[4:], 0)
 }
 
 // readahead reads ahead of an iterator, or holds the tail of a file while it is
