@@ -270,6 +270,7 @@ func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.F
 		Trace:                     blockcache.FileInfo{Family: uint64(cf.id), Name: cf.name, Level: uint32(level), Number: meta.Number},
 		RestartInterval:           o.format().BlockRestartInterval,
 	}
+	cf.protectBlocks(&r)
 	if o.NoBlockCache {
 		r.Cache = nil
 	} else {

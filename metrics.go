@@ -11,6 +11,9 @@ import (
 // metrics counts what the write side and the background do. Reads count nothing:
 // a shared counter would cost them more than all else.
 type metrics struct {
+	// damagedBlocks counts what protection found.
+	damagedBlocks atomic.Int64
+
 	writes       atomic.Int64
 	walBytes     atomic.Int64
 	groups       atomic.Int64 // of writes that were committed together
@@ -51,6 +54,9 @@ type Metrics struct {
 	// "level0-slowdown" (many files there: writes were delayed).
 	Stalls    map[string]int64
 	StallTime map[string]time.Duration
+
+	// DamagedBlocks counts blocks that changed in memory; see BlockProtectionBytesPerKey.
+	DamagedBlocks int64
 
 	// BlockCache is the cache of the block-based families, zero if there are none.
 	BlockCache BlockCacheMetrics
@@ -111,7 +117,7 @@ type LevelMetrics struct {
 func (db *DB) Metrics() Metrics {
 	m := &db.metrics
 	out := Metrics{
-		Writes: m.writes.Load(), WALBytes: m.walBytes.Load(),
+		Writes: m.writes.Load(), WALBytes: m.walBytes.Load(), DamagedBlocks: m.damagedBlocks.Load(),
 		Flushes: m.flushes.Load(), FlushedBytes: m.flushed.Load(),
 		Compactions: m.compactions.Load(), CompactedIn: m.compactedIn.Load(), CompactedOut: m.compactedOut.Load(),
 		CoveredFiles: m.droppedCovered.Load(),

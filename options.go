@@ -495,6 +495,24 @@ type ColumnFamilyOptions struct {
 	// BloomLocality is 0 for a bloom filter over the whole file, and more for one
 	// whose probes of a key share a cache line. Plain tables only. RocksDB: bloom_locality.
 	BloomLocality uint32
+
+	// BlockProtectionBytesPerKey is how many bytes of checksum each entry of a block-based file has
+	// while its block is in memory, beside a parity byte: 0 (the default), 1, 2, 4 or 8. Reads check what they
+	// return; protection.go says what is caught. A block that changed is dropped from the cache and read
+	// again from the file, once. It counts for files opened later, and is not written to OPTIONS files, where
+	// RocksDB 7.8 does not know it. RocksDB: block_protection_bytes_per_key.
+	BlockProtectionBytesPerKey int
+	// BlockDamageFailsReads makes reads that meet such a block fail with a BlockDamageError instead
+	// of reading it again. It is dropped from the cache all the same.
+	BlockDamageFailsReads bool
+	// MemtableProtectionBytesPerKey is the same for the entries of memtables, which reads, iterators and
+	// flushes check. Damage there is an error: there is nothing to read again. RocksDB:
+	// memtable_protection_bytes_per_key.
+	MemtableProtectionBytesPerKey int
+	// MemtableVerifyPerKeyChecksumOnSeek checks every entry that a search of a protected memtable
+	// compares, not only where it ends. It is not written to OPTIONS files. RocksDB:
+	// memtable_verify_per_key_checksum_on_seek.
+	MemtableVerifyPerKeyChecksumOnSeek bool
 }
 
 // NoLimit is RocksDB's zero in options whose zero means the default.
@@ -580,6 +598,9 @@ func (o *ColumnFamilyOptions) validate(name string) error {
 		return fail("TargetFileSizeBase %d, TargetFileSizeMultiplier %d: want positive numbers", o.TargetFileSizeBase, o.TargetFileSizeMultiplier)
 	case o.MaxBytesForLevelBase < 0 || o.MaxBytesForLevelMultiplier < 1:
 		return fail("MaxBytesForLevelBase %d, MaxBytesForLevelMultiplier %g: want positive numbers", o.MaxBytesForLevelBase, o.MaxBytesForLevelMultiplier)
+	}
+	if err := o.validateProtection(); err != nil {
+		return fail("%v", err)
 	}
 	if err := o.Table.validate(o); err != nil {
 		return fmt.Errorf("column family %q: %w", name, err)

@@ -147,6 +147,9 @@ var familySettings = []setting[ColumnFamilyOptions]{
 		func(o *ColumnFamilyOptions) bool { return o.DisableAutoCompactions },
 		func(o *ColumnFamilyOptions, b bool) { o.DisableAutoCompactions = b }),
 	intSetting("bloom_locality", func(o *ColumnFamilyOptions) *uint32 { return &o.BloomLocality }),
+	notWritten(intSetting("block_protection_bytes_per_key", func(o *ColumnFamilyOptions) *int { return &o.BlockProtectionBytesPerKey })),
+	intSetting("memtable_protection_bytes_per_key", func(o *ColumnFamilyOptions) *int { return &o.MemtableProtectionBytesPerKey }),
+	notWritten(flagSetting("memtable_verify_per_key_checksum_on_seek", func(o *ColumnFamilyOptions) *bool { return &o.MemtableVerifyPerKeyChecksumOnSeek })),
 }
 
 // dbSettings are the options of the database that are plain values.

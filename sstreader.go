@@ -121,6 +121,7 @@ func (r *SstFileReader) open(path string, o *SstFileReaderOptions) error {
 	ro := blocktable.ReaderOptions{
 		Order: r.order, Extractor: r.opts.PrefixExtractor,
 		VerifyChecksums: true, Mmap: o.AllowMmapReads,
+		Protection: r.opts.BlockProtectionBytesPerKey, NoReread: r.opts.BlockDamageFailsReads,
 	}
 	if o.BlockCacheSize > 0 && r.cache == nil {
 		if r.cache, err = blockcache.New(blockcache.Options{Capacity: o.BlockCacheSize}); err != nil {

@@ -103,6 +103,8 @@ func bindings(c *config) []binding {
 		{"enable_index_compression", &c.indexCompression, "compress index blocks"},
 		{"block_align", &c.blockAlign, "align data blocks to pages"},
 		{"compression_type", &c.compressionType, "compression of block-based tables: none, snappy, zlib, lz4, lz4hc, zstd"},
+		{"block_protection_bytes_per_key", &c.blockProtection, "bytes of checksum for each entry of a block in memory: 0, 1, 2, 4 or 8"},
+		{"memtable_protection_bytes_per_key", &c.memtableProtection, "bytes of checksum for each entry of a memtable: 0, 1, 2, 4 or 8"},
 		{"min_level_to_compress", &c.minLevelToCompress, "levels above this one are not compressed; negative compresses all"},
 
 		{"enable_numa", &c.enableNUMA, "spread the threads over the NUMA nodes, each pinned to its node's CPUs and preferring its memory; nothing where there is one node"},

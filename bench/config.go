@@ -82,9 +82,11 @@ type config struct {
 	ribbonFilter, wholeKeyFiltering, indexCompression, blockAlign bool
 	minLevelToCompress                                            int64
 
-	enableNUMA         bool
-	numaPlacement      string
-	plainTableMemory   string
+	enableNUMA                                           bool
+	numaPlacement                                        string
+	plainTableMemory                                     string
+	blockProtection, memtableProtection, batchProtection int64
+
 	plainTableEncoding string
 	walWriteMode       string
 	cpuProfile         string

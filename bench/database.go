@@ -55,6 +55,8 @@ func (c *config) familyOptions(memory flatrock.PlainTableMemory) (*flatrock.Colu
 		DisableAutoCompactions:           c.disableAutoCompactions,
 		LevelCompactionDynamicLevelBytes: toggle(c.dynamicLevelBytes),
 		BloomLocality:                    uint32(c.bloomLocality),
+		BlockProtectionBytesPerKey:       int(c.blockProtection),
+		MemtableProtectionBytesPerKey:    int(c.memtableProtection),
 	}
 	if c.prefixSize > 0 {
 		o.PrefixExtractor = flatrock.FixedPrefix(int(c.prefixSize))

@@ -29,7 +29,6 @@ var removedFlags = map[string]string{
 	"access_hint_on_compaction_start":          "RocksDB removed it",
 	"auto_readahead_size":                      "readahead adapts by itself",
 	"base_background_compactions":              "RocksDB removed it",
-	"block_protection_bytes_per_key":           "blocks carry no protection per key yet",
 	"disable_data_sync":                        "RocksDB removed it; files are always synced",
 	"disable_flashcache_for_background_writes": "RocksDB removed it",
 	"expanded_compaction_factor":               "RocksDB removed it",

@@ -175,21 +175,22 @@ func (c *Cache) shard(h uint64) *shard { return c.shards[h>>40&c.mask] }
 // Lookup finds a block and holds it: b is pinned until Release. h is zero if the
 // block is not in the cache. No lock, no allocation.
 func (c *Cache) Lookup(k Key, t BlockType) (h Handle, b []byte) {
-	h, b, _ = c.LookupNoted(k, t)
+	h, b, _, _ = c.LookupNoted(k, t)
 	return h, b
 }
 
-// LookupNoted is Lookup, and says whether the block has been annotated.
-func (c *Cache) LookupNoted(k Key, t BlockType) (h Handle, b []byte, noted bool) {
+// LookupNoted is Lookup, and says whether the block has been annotated, and whether it
+// was found before since it was published (or was hot from the beginning).
+func (c *Cache) LookupNoted(k Key, t BlockType) (h Handle, b []byte, noted, again bool) {
 	hash := k.hash()
 	s := c.shard(hash)
 	i, m, b := s.lookup(k, hash)
 	if i < 0 {
 		s.stats.stripe().misses[t].Add(1)
-		return 0, nil, false
+		return 0, nil, false, false
 	}
 	s.stats.stripe().hits[t].Add(1)
-	return s.handle(i), b, m&notedBit != 0
+	return s.handle(i), b, m&notedBit != 0, m&foundBit != 0 || m&clockMask == clockMask
 }
 
 // Promising reports whether a data block such as the one held is likely to be found
@@ -197,6 +198,12 @@ func (c *Cache) LookupNoted(k Key, t BlockType) (h Handle, b []byte, noted bool)
 func (c *Cache) Promising(h Handle) bool {
 	s, _ := c.locate(h)
 	return s.reused.Load() >= 1<<16/5
+}
+
+// SurelyFound is Promising with a share of three quarters.
+func (c *Cache) SurelyFound(h Handle) bool {
+	s, _ := c.locate(h)
+	return s.reused.Load() >= 1<<16*3/4
 }
 
 // Annotate claims the right to write, once, into a part of a held block that nobody

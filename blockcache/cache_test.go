@@ -416,7 +416,7 @@ func TestOneAnnotatesAndOthersSeeAllOfIt(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(g), 5))
 			for range 20000 {
 				k := Key{1, rng.Uint64N(500)}
-				h, b, noted := c.LookupNoted(k, Data)
+				h, b, noted, _ := c.LookupNoted(k, Data)
 				switch {
 				case h == 0:
 					if h, b = c.Reserve(k, n+note, Data, Low); h == 0 {

@@ -69,7 +69,7 @@ func (it *Iterator) enter() bool {
 	}
 	it.have = true
 	ok := true
-	if it.r.sumLen != 0 && !it.r.secure(&it.ref, h, blockcache.Data, !it.ref.fresh) {
+	if it.r.sumLen != 0 && !it.r.secure(&it.ref, h, blockcache.Data, it.r.worthSums(&it.ref)) {
 		it.data.err, ok = it.r.damaged(h, blockcache.Data), false
 	}
 	if ok && it.begin(h) || it.reload() {

@@ -25,10 +25,11 @@ import (
 // neighbours, and it does not matter what led there: a hint, restart points, headers of
 // entries in between may be damaged, and the answer is right or an error.
 //
-// Sums are made when a block is found in the cache for the first time, after the proof
+// Sums are made when a block is found in the cache for the second time, after the proof
 // (the checksum of the whole block, from the file if the file is not compressed) has
-// said that the block is still what was loaded. A block that is read once, as most are
-// when the cache is small, costs nothing. A block whose entries have no sums, because
+// said that the block is still what was loaded; the first time the proof is enough. Where
+// nearly all blocks are found again they are made at once. A block that is read
+// once, as most are when the cache is small, costs nothing. A block whose entries have no sums, because
 // they do not fit or its restart points are not evenly spaced, is proved whole for each read.
 //
 // Iterators keep sums of their own for a block that they load themselves.
@@ -120,24 +121,36 @@ func (sb *sumBuilder) ofData(b []byte, order keys.Order, sumLen int) bool {
 	if !d.init(b, 0) {
 		return false
 	}
-	restart := 0
+	restart, nextRestart := 0, 0
 	sb.dups = false
-	var before []byte
-	for ok := d.first(); ok; ok = d.forward() {
-		if restart < d.n && int(binary.LittleEndian.Uint32(b[d.restarts+4*restart:])) == d.off {
+	last := 0 // the length of the user key before
+	for d.next < d.end {
+		at := d.next
+		if at == nextRestart && restart < d.n {
 			if !sb.found.evenly(restart, sb.found.count) {
 				return false
 			}
-			restart++
+			if restart++; restart < d.n {
+				nextRestart = int(binary.LittleEndian.Uint32(b[d.restarts+4*restart:]))
+			}
 		}
-		key := d.userKey()
-		sb.dups = sb.dups || sb.found.count > 0 && string(before) == string(key)
-		before = append(d.prevBuf[:0], key...)
-		d.prevBuf = before
+		shared, nonshared, _, start, ok := d.entryHeader(at)
+		if !ok {
+			return false
+		}
+		// The same user key as before: nothing that is stored differs.
+		n := int(shared) + int(nonshared) - keys.TrailerLen
+		same := sb.found.count > 0 && n == last && d.values < 0 && start+int(nonshared) <= d.end &&
+			(int(shared) >= n || string(b[start:][:n-int(shared)]) == string(d.key[shared:n]))
+		if !d.read(at, false) {
+			return false
+		}
+		sb.dups = sb.dups || same
+		last = n
 		s := dataSum(sb.found.count, d.key, d.val)
 		sb.add(&s)
 	}
-	return d.err == nil && sb.end(restart == d.n)
+	return sb.end(restart == d.n)
 }
 
 // ofIndex makes the sums of an index block, false if they cannot be used.
@@ -272,9 +285,7 @@ func (r *Reader) secure(ref *blockRef, h block.Handle, kind blockcache.BlockType
 
 // searchProtected is search with protection.
 func (r *Reader) searchProtected(d *dataIter, ref *blockRef, h block.Handle, userKey []byte, target uint64) (value []byte, trailer uint64, found, more bool) {
-	// A block that was just read gets its sums now if it has room for a hint, which says
-	// that it will probably be found again.
-	if !r.secure(ref, h, blockcache.Data, !ref.fresh || ref.room != nil) {
+	if !r.secure(ref, h, blockcache.Data, r.worthSums(ref)) {
 		d.err = r.damaged(h, blockcache.Data)
 		return nil, 0, false, false
 	}
@@ -295,6 +306,14 @@ func (r *Reader) searchProtected(d *dataIter, ref *blockRef, h block.Handle, use
 	d.sums = ref.sums
 	found, more = d.get(userKey, target, r.indexFormat.userKeys)
 	return d.val, d.trailer, found, more
+}
+
+// worthSums says whether to make sums for a data block now.
+func (r *Reader) worthSums(ref *blockRef) bool {
+	if ref.fresh {
+		return ref.hold != 0 && r.cache.SurelyFound(ref.hold)
+	}
+	return ref.again
 }
 
 // DamageError says that a block changed while it was in memory. It is the error of a

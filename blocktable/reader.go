@@ -86,14 +86,14 @@ type Reader struct {
 	dataDecoder *compress.Decoder // with the dictionary
 	gseq        uint64
 
-	hintRoom int             // behind each data block in the cache
-	sumLen   int             // of the sum of an entry; 0 without protection
-	sumRoom  int             // behind the hint
-	ownProof bool            // the proof of a block is not its checksum in the file
+	hintRoom int  // behind each data block in the cache
+	sumLen   int  // of the sum of an entry; 0 without protection
+	sumRoom  int  // behind the hint
+	ownProof bool // the proof of a block is not its checksum in the file
 	// indexDamaged is set once damage to the index was told.
 	indexDamaged atomic.Bool
-	mapping  *mmapfs.Mapping // with Mmap
-	mapped   []byte
+	mapping      *mmapfs.Mapping // with Mmap
+	mapped       []byte
 
 	indexFormat indexFormat
 	index       *flatIndex

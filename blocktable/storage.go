@@ -28,11 +28,12 @@ type blockRef struct {
 	sumRoom []byte // where sums go or are
 	noted   bool   // hint and sums are there as far as they ever will be
 	fresh   bool   // the caller has just read and verified the block
+	again   bool   // it was found before
 }
 
 // find looks for the block at h in the cache.
 func (r *Reader) find(h block.Handle, kind blockcache.BlockType) (ref blockRef, ok bool) {
-	hold, b, noted := r.cache.LookupNoted(blockcache.Key{File: r.cacheID, Offset: h.Offset}, kind)
+	hold, b, noted, again := r.cache.LookupNoted(blockcache.Key{File: r.cacheID, Offset: h.Offset}, kind)
 	if hold == 0 {
 		return blockRef{}, false
 	}
@@ -47,11 +48,13 @@ func (r *Reader) find(h block.Handle, kind blockcache.BlockType) (ref blockRef, 
 		}
 		if r.sumLen != 0 {
 			ref.findSums(b[end:], r.sumLen, noted)
+			ref.again = again
 		}
 	} else if kind == blockcache.Index && r.sumLen != 0 {
 		n := r.cachedIndexLen(b)
 		ref.data = b[:n:n]
 		ref.findSums(b[n:len(b)-4], r.sumLen, noted)
+		ref.again = true
 	}
 	return ref, true
 }
@@ -333,7 +336,7 @@ func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Hand
 		n = r.cachedLen(buf, h)
 		ref.data = buf[:n:n]
 		end := len(buf) - r.sumRoom
-		if o.ahead == nil && r.cache.Promising(hold) {
+		if r.sumLen != 0 || o.ahead == nil && r.cache.Promising(hold) {
 			ref.room = buf[n:end] // the block is in the processor's cache now
 		}
 		if r.sumLen != 0 {
@@ -342,7 +345,7 @@ func (r *Reader) publish(hold blockcache.Handle, buf []byte, n int, h block.Hand
 	case kind == blockcache.Index && r.sumLen != 0:
 		n = r.cachedIndexLen(buf)
 		ref.data = buf[:n:n]
-		ref.sumRoom = buf[n:len(buf)-4]
+		ref.sumRoom = buf[n : len(buf)-4]
 	}
 	return ref
 }
