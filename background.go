@@ -160,25 +160,14 @@ func (db *DB) Close() error {
 	if !db.closed.CompareAndSwap(false, true) {
 		return ErrClosed
 	}
+	db.liftPause()
 	var errs []error
-	if !db.opts.ReadOnly {
+	if db.opts.ReadOnly {
+		errs = append(errs, db.stopBackground())
+	} else {
 		// Writers that are in the queue see closed; those under way end first.
-		db.exclusive(func() {
-			if db.mutable().AvoidFlushDuringShutdown || db.writable() != nil {
-				return
-			}
-			errs = append(errs, db.flushUnlogged())
-		})
+		db.exclusive(func() { errs = append(errs, db.stopBackground()) })
 	}
-	db.mu.Lock()
-	db.stopping = true
-	db.stalled.Store(true)
-	for _, m := range db.manual {
-		m.cancel()
-	}
-	db.work.Broadcast()
-	db.mu.Unlock()
-	db.endLife()
 	db.workers.Wait()
 	errs = append(errs, db.releaseAll())
 	return errors.Join(errs...)

@@ -30,6 +30,7 @@ func (cf *ColumnFamily) CompactRange(ctx context.Context, o *CompactRangeOptions
 	m := &manualCompaction{cf: cf, start: start, end: end, force: o != nil && o.Force}
 	m.ctx, m.cancel = context.WithCancel(ctx)
 	defer m.cancel()
+	defer context.AfterFunc(db.lifetime, m.cancel)()
 	db.mu.Lock()
 	if db.stopping {
 		db.mu.Unlock()

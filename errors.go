@@ -22,7 +22,7 @@ var (
 	// ErrNotSupported says that the column family's format or options exclude the operation.
 	ErrNotSupported = errors.New("flatrock: not supported")
 	// ErrBackground says that an earlier write-side failure made the database
-	// read-only; the error wraps that failure. Reopen to continue.
+	// read-only; the error wraps that failure. DB.Resume may help once its cause is gone; else reopen.
 	ErrBackground = errors.New("flatrock: stopped after a background error")
 	// ErrColumnFamilyDropped says that the column family no longer exists.
 	ErrColumnFamilyDropped = errors.New("flatrock: column family dropped")

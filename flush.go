@@ -104,20 +104,22 @@ func (db *DB) pickFlushLocked() (*ColumnFamily, []*memState) {
 		if n < cf.opts.MinWriteBufferNumberToMerge && oldest.id > cf.flushBelow && !db.stopping {
 			continue
 		}
-		// Together they must fit one file: level 0 files may not share their span of
-		// sequence numbers, so a flush is never split.
-		var mems []*memState
-		var size int64
-		for i := n - 1; i >= 0; i-- {
-			size += cf.immutables[i].usedBytes()
-			if len(mems) > 0 && size > cf.maxMemtableBytes() {
-				break
-			}
-			mems = append([]*memState{cf.immutables[i]}, mems...)
-		}
-		return cf, mems
+		return cf, cf.oldestForOneFile(cf.immutables)
 	}
 	return nil, nil
+}
+
+// oldestForOneFile takes the oldest of memtables, which are newest first, that together fit one
+// file: level 0 files may not share their span of sequence numbers, so a flush is never split.
+func (cf *ColumnFamily) oldestForOneFile(all []*memState) []*memState {
+	i := len(all) - 1
+	size := all[i].usedBytes()
+	for ; i > 0; i-- {
+		if size += all[i-1].usedBytes(); size > cf.maxMemtableBytes() {
+			break
+		}
+	}
+	return all[i:]
 }
 
 // flushMemtables writes mems (newest first, the family's oldest) to level 0 and

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
@@ -82,6 +83,9 @@ func (opts *Options) fill() error {
 	orInt(&opts.DelayedWriteRate, 16<<20)
 	orInt(&opts.MaxBackgroundJobs, 2)
 	orInt(&opts.MaxSubcompactions, 1)
+	if opts.BgErrorResumeRetryInterval == 0 {
+		opts.BgErrorResumeRetryInterval = time.Second
+	}
 	orInt(&opts.BlockCacheSize, 32<<20)
 	if opts.WALRecoveryMode < PointInTimeRecovery || opts.WALRecoveryMode > SkipAnyCorruptedRecords {
 		return fmt.Errorf("%w: WALRecoveryMode %d", ErrInvalidArgument, opts.WALRecoveryMode)

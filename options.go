@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"time"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/merge"
@@ -128,6 +129,12 @@ type Options struct {
 	// MaxSubcompactions is how many goroutines a compaction out of level 0, or one that was
 	// asked for, may share its key range among. Zero means 1. RocksDB: max_subcompactions.
 	MaxSubcompactions int
+
+	// MaxBgErrorResumeCount is how often the database tries by itself to Resume after a full disk, each
+	// time after BgErrorResumeRetryInterval. Zero means until there is room, a negative number
+	// never; zero means 1 s for the interval. RocksDB: max_bgerror_resume_count, bgerror_resume_retry_interval.
+	MaxBgErrorResumeCount      int
+	BgErrorResumeRetryInterval time.Duration
 
 	// DelayedWriteRate is how many bytes a second writes may add at most while a family
 	// delays them. The rate falls from there while compactions lose ground, and

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/flatrock-db/flatrock/internal/merge"
 	"github.com/flatrock-db/flatrock/internal/optionsfile"
@@ -160,6 +162,33 @@ var dbSettings = []setting[Options]{
 	intSetting("max_background_jobs", func(o *Options) *int { return &o.MaxBackgroundJobs }),
 	unsetSetting("max_background_compactions", func(o *Options) *int { return &o.MaxBackgroundCompactions }),
 	unsetSetting("max_background_flushes", func(o *Options) *int { return &o.MaxBackgroundFlushes }),
+	{"max_bgerror_resume_count",
+		func(o *Options) string {
+			switch n := o.MaxBgErrorResumeCount; {
+			case n == 0:
+				return strconv.Itoa(math.MaxInt32)
+			default:
+				return strconv.Itoa(max(n, 0))
+			}
+		},
+		func(o *Options, v optionsfile.Option) error {
+			n, err := v.Int64()
+			switch {
+			case n <= 0:
+				n = -1
+			case n == math.MaxInt32:
+				n = 0
+			}
+			o.MaxBgErrorResumeCount = int(n)
+			return err
+		}},
+	{"bgerror_resume_retry_interval",
+		func(o *Options) string { return strconv.FormatInt(o.BgErrorResumeRetryInterval.Microseconds(), 10) },
+		func(o *Options, v optionsfile.Option) error {
+			n, err := v.Int64()
+			o.BgErrorResumeRetryInterval = time.Duration(n) * time.Microsecond
+			return err
+		}},
 	intSetting("max_subcompactions", func(o *Options) *int { return &o.MaxSubcompactions }),
 	flagSetting("avoid_flush_during_recovery", func(o *Options) *bool { return &o.AvoidFlushDuringRecovery }),
 	flagSetting("avoid_flush_during_shutdown", func(o *Options) *bool { return &o.AvoidFlushDuringShutdown }),

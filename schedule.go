@@ -6,12 +6,15 @@ import (
 	"slices"
 
 	"github.com/flatrock-db/flatrock/compaction"
+	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
 // schedule is what runs in the background. Guarded by db.mu.
 type schedule struct {
-	flushes, compactions int // under way
-	paused               int // calls of PauseBackgroundWork that were not continued yet
+	flushes, compactions int  // under way
+	paused               int  // calls of PauseBackgroundWork that were not continued yet
+	held                 bool // automatic compactions wait for space on the disk
+	resuming             bool // a goroutine tries to resume
 	// nextFlush and nextCompaction are the ids of the families to ask first, so
 	// that a busy family does not starve the others.
 	nextFlush, nextCompaction uint32
@@ -89,7 +92,7 @@ func (db *DB) nextCompactionLocked() (job func()) {
 		}
 		return db.compactionJobLocked(m.ctx, m.cf, choice, m)
 	}
-	if db.sched.compactions > 0 && !db.speedupLocked() {
+	if db.sched.held || db.sched.compactions > 0 && !db.speedupLocked() {
 		return nil
 	}
 	for _, cf := range rotated(db.families, db.sched.nextCompaction) {
@@ -134,7 +137,11 @@ func (db *DB) compactionJobLocked(ctx context.Context, cf *ColumnFamily, choice 
 		defer db.mu.Unlock()
 		cf.running.Remove(choice)
 		db.sched.compactions--
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case mmapfs.IsNoSpace(err) && db.manifest.Err() == nil && db.opts.MaxBgErrorResumeCount >= 0:
+			db.holdCompactionsLocked(err)
+		default:
 			err = db.failLocked("compaction", err)
 		}
 		if m != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/perf"
 	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/memtable"
+	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/statistics"
 )
 
@@ -449,8 +450,12 @@ func (db *DB) fail(op string, cause error) error {
 
 func (db *DB) failLocked(op string, cause error) error {
 	if db.background == nil {
-		db.background = &backgroundError{op, cause}
-		db.log.Error("background error: writes are refused until the database is reopened", "op", op, "err", cause)
+		b := &backgroundError{op, cause}
+		db.background = b
+		db.log.Error("background error: writes are refused until the database is resumed or reopened", "op", op, "err", cause)
+		if mmapfs.IsNoSpace(cause) && b.recoverable() {
+			db.resumeLaterLocked()
+		}
 		db.stalled.Store(true) // sends writers through makeRoomIn, which refuses
 		db.work.Broadcast()
 	}
