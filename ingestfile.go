@@ -147,8 +147,11 @@ func (f *externalFile) readBounds(r *SstFileReader) error {
 			f.high, f.exclusive = t.End, true
 		}
 	}
-	if !f.hasPoints && len(f.tombs) == 0 {
+	switch {
+	case !f.hasPoints && len(f.tombs) == 0:
 		return f.refuse("it has no entries")
+	case len(f.tombs) > 0 && !f.family.cf.takesRangeDeletes():
+		return f.refuse("it has range deletes, and the family takes none")
 	}
 	return nil
 }

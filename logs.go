@@ -175,7 +175,7 @@ func (cf *ColumnFamily) oldestLogLocked() uint64 {
 
 func (db *DB) deleteLogs(dead []*logFile) {
 	for _, l := range dead {
-		db.removeFile(l.path)
+		db.retireLog(l.path, l.number)
 	}
 }
 

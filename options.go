@@ -112,6 +112,11 @@ type Options struct {
 	// that keep the oldest alive. Zero means four times the sum over the families of
 	// WriteBufferSize × MaxWriteBufferNumber. RocksDB: max_total_wal_size.
 	MaxTotalWALSize int64
+	// WALTTLSeconds and WALSizeLimitMB keep logs that recovery no longer needs, in the directory
+	// archive below the logs, for GetUpdatesSince: until they are so many seconds old,
+	// and as long as they take at most so many MiB together. Zero is no limit; with
+	// both zero nothing is kept. RocksDB: WAL_ttl_seconds, WAL_size_limit_MB.
+	WALTTLSeconds, WALSizeLimitMB int64
 	// MaxManifestFileSize is how large a MANIFEST grows, in bytes, before a new one
 	// is begun. Zero means 1 GiB. RocksDB: max_manifest_file_size.
 	MaxManifestFileSize int64

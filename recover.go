@@ -365,7 +365,8 @@ func (db *DB) removeObsolete(found *directory) {
 	}
 	for _, f := range found.logs {
 		if f.kind == manifest.KindLog && f.number < oldestLog {
-			remove(f)
+			db.retireLog(f.path, f.number)
 		}
 	}
+	db.purgeArchive(time.Now())
 }

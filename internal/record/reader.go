@@ -97,6 +97,9 @@ type ReaderOptions struct {
 	// returns is handed on like any other; another error ends reading. Nil makes
 	// TimestampSizes and SetCompression damage, and skips PredecessorInfo.
 	Meta func(t Type, payload []byte, offset int64) error
+	// Start is where in the file reading begins: 0, or the End of a record. The
+	// source then begins with the block that holds it.
+	Start int64
 }
 
 // Reader reads the records of a log in order. Not safe for concurrent use.
@@ -109,6 +112,7 @@ type Reader struct {
 	block      []byte // unread rest of the current block
 	blockStart int64  // file offset of buf[0]
 	n          int    // bytes of the current block in buf
+	skip       int    // bytes of the first block before the start
 	last       bool   // the current block is the file's last
 	err        error  // ends reading for good: an I/O error or io.EOF
 
@@ -128,7 +132,7 @@ type Reader struct {
 // NewReader reads the log in r from its start. file is the base name for errors;
 // logNumber is what recyclable fragments must carry.
 func NewReader(r io.Reader, file string, logNumber uint64, o ReaderOptions) *Reader {
-	return &Reader{src: r, file: file, number: uint32(logNumber), meta: o.Meta}
+	return &Reader{src: r, file: file, number: uint32(logNumber), meta: o.Meta, blockStart: o.Start / BlockSize * BlockSize, skip: int(o.Start % BlockSize)}
 }
 
 // Next returns the payload of the next record, borrowed until the following call
@@ -266,7 +270,8 @@ func (r *Reader) nextBlock() error {
 	}
 	r.blockStart += int64(r.n)
 	n, err := io.ReadFull(r.src, r.buf[:])
-	r.n, r.block = n, r.buf[:n]
+	r.n, r.block = n, r.buf[min(r.skip, n):n]
+	r.skip = 0
 	switch err {
 	case nil:
 		return nil

@@ -35,6 +35,12 @@ func (w *Writer) AppendFollows(seq uint64, f Follows) error {
 	return w.Append(b.Bytes())
 }
 
+// IsFollows reports whether a record is what AppendFollows writes.
+func IsFollows(batch []byte) bool {
+	_, ok := decodeFollows(batch)
+	return ok
+}
+
 // decodeFollows finds a Follows in the first batch of a log. Log data of any other
 // form is somebody else's.
 func decodeFollows(batch []byte) (f Follows, ok bool) {

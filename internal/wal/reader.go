@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 
 	"github.com/flatrock-db/flatrock/internal/record"
@@ -40,6 +41,21 @@ func Open(fsys mmapfs.FS, path string, number uint64, mode RecoveryMode) (*Reade
 	}
 	r := NewReader(f, filepath.Base(path), number, mode)
 	r.closer = f
+	return r, nil
+}
+
+// OpenAt opens a log and begins behind a record that ended at off. What stands
+// before must have been read: a compressed log says so in its first record, and
+// is opened with Open.
+func OpenAt(fsys mmapfs.FS, path string, number uint64, mode RecoveryMode, off int64) (*Reader, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{name: filepath.Base(path), mode: mode, closer: f, anything: off > 0}
+	start := off / record.BlockSize * record.BlockSize
+	src := io.NewSectionReader(f, start, math.MaxInt64-start)
+	r.rec = record.NewReader(src, r.name, number, record.ReaderOptions{Meta: r.meta, Start: off})
 	return r, nil
 }
 

@@ -1,0 +1,350 @@
+package flatrock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// drain applies what the iterator has to a replica, and returns the number after it.
+func drain(t *testing.T, it *UpdatesIterator, to *DB) (batches int) {
+	t.Helper()
+	for ok := it.Valid() || it.Next(); ok; ok = it.Next() {
+		u := it.Batch()
+		if want := to.visibleSeq.Load() + 1; u.Sequence != want {
+			t.Fatalf("a batch with sequence number %d, want %d", u.Sequence, want)
+		}
+		b, err := to.LoadBatch(u.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Count() != u.Count {
+			t.Fatalf("a batch of %d operations, want %d", b.Count(), u.Count)
+		}
+		if err := to.Write(nil, b); err != nil {
+			t.Fatal(err)
+		}
+		batches++
+	}
+	if err := it.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return batches
+}
+
+// TestUpdatesReplicate: a copy that applies the updates of the logs is equal at each
+// end, over flushes, new logs, archived logs and reopening, and in every write mode.
+func TestUpdatesReplicate(t *testing.T) {
+	for _, mode := range []WALWriteMode{WALMapped, WALWrite} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			mem := mmapfs.NewMem()
+			families := ingestFamilies()
+			open := func(dir string) *DB {
+				o := &Options{FS: mem, CreateIfMissing: true, BlockCacheSize: 1 << 20, WALWriteMode: mode, WALTTLSeconds: 3600, ColumnFamily: families["default"]}
+				db, err := Open(dir, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range slices.Sorted(maps.Keys(families)) {
+					if db.ColumnFamily(name) == nil {
+						if _, err := db.CreateColumnFamily(name, families[name]); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				return db
+			}
+			db, copied := open("/db"), open("/copy")
+			it, err := db.GetUpdatesSince(1)
+			if err != nil || it.Valid() {
+				t.Fatal(it.Valid(), err)
+			}
+			rng, now := rand.New(rand.NewPCG(6, 6)), model{}
+			var b Batch
+			for round := range 12 {
+				fillCheckpointed(t, db, rng, now, 30)
+				big := make([]byte, 70_000) // over several blocks of the log
+				if err := db.Put(nil, []byte("k99999"), big); err != nil {
+					t.Fatal(err)
+				}
+				now["default"]["k99999"] = string(big)
+				b.Reset()
+				b.PutLogData([]byte("note"))
+				for _, cf := range db.ColumnFamilies() {
+					b.Merge(cf, []byte("k88888"), []byte("x"))
+					if old, ok := now[cf.Name()]["k88888"]; ok {
+						now[cf.Name()]["k88888"] = old + ",x"
+					} else {
+						now[cf.Name()]["k88888"] = "x"
+					}
+				}
+				b.DeleteRange(nil, []byte("k00010"), []byte("k00030"))
+				for k := range now["default"] {
+					if k >= "k00010" && k < "k00030" {
+						delete(now["default"], k)
+					}
+				}
+				if err := db.Write(nil, &b); err != nil {
+					t.Fatal(err)
+				}
+				switch round {
+				case 4, 8:
+					it.Close()
+					if err := db.Close(); err != nil {
+						t.Fatal(err)
+					}
+					db = open("/db")
+					if it, err = db.GetUpdatesSince(copied.visibleSeq.Load() + 1); err != nil {
+						t.Fatal(err)
+					}
+				case 6:
+					it.Close()
+					if it, err = db.GetUpdatesSince(copied.visibleSeq.Load() + 1); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n := drain(t, it, copied); n < 30 {
+					t.Fatalf("round %d: %d batches", round, n)
+				}
+				checkModel(t, "the copy", copied, now)
+			}
+			// From the first number, all logs over again: every operation once.
+			again, err := db.GetUpdatesSince(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := uint64(1)
+			for ok := again.Valid(); ok; ok = again.Next() {
+				for u, err := range again.Batch().Updates() {
+					if err != nil || u.Sequence != want {
+						t.Fatalf("update %d: %+v, %v", want, u, err)
+					}
+					want++
+				}
+			}
+			if err := again.Err(); err != nil || want != db.visibleSeq.Load()+1 {
+				t.Fatalf("%d updates of %d, %v", want-1, db.visibleSeq.Load(), err)
+			}
+			// A batch in the middle is found by any of its numbers.
+			mid, err := db.GetUpdatesSince(want / 2)
+			if err != nil || !mid.Valid() || mid.Batch().Sequence > want/2 || mid.Batch().Sequence+uint64(mid.Batch().Count) <= want/2 {
+				t.Fatal(err)
+			}
+			for _, it := range []*UpdatesIterator{it, again, mid} {
+				it.Close()
+			}
+			files, err := db.GetSortedWalFiles()
+			if err != nil {
+				t.Fatal(err)
+			}
+			archived := 0
+			for i, f := range files {
+				if f.Archived {
+					archived++
+				}
+				if i > 0 && (f.LogNumber <= files[i-1].LogNumber || f.Archived && !files[i-1].Archived) {
+					t.Fatalf("logs out of order: %+v", files)
+				}
+			}
+			current, err := db.GetCurrentWalFile()
+			if err != nil || archived < 3 || files[len(files)-1].LogNumber != current.LogNumber || current.Archived {
+				t.Fatalf("%d archived logs, the current one is %+v, %v", archived, current, err)
+			}
+			if err := errors.Join(db.Close(), copied.Close()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestUpdatesBesideWriters: an iterator that runs while others write sees every number once, in order.
+func TestUpdatesBesideWriters(t *testing.T) {
+	for _, mode := range []WALWriteMode{WALMapped, WALWrite} {
+		db, err := Open("/db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, WALWriteMode: mode, WALSizeLimitMB: 1 << 10,
+			ColumnFamily: &ColumnFamilyOptions{WriteBufferSize: 64 << 10}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const writers, each = 3, 700
+		done := make(chan error, writers)
+		for w := range writers {
+			go func() {
+				for i := range each {
+					if err := db.Put(nil, fmt.Appendf(nil, "key-%d-%d", w, i), make([]byte, i%900)); err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+		}
+		it, err := db.GetUpdatesSince(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, running := uint64(1), writers
+		for next <= writers*each {
+			for ok := it.Valid() || it.Next(); ok; ok = it.Next() {
+				if it.Batch().Sequence != next {
+					t.Fatalf("mode %v: a batch with number %d, want %d", mode, it.Batch().Sequence, next)
+				}
+				next += uint64(it.Batch().Count)
+			}
+			if it.Err() != nil {
+				t.Fatal(it.Err())
+			}
+			for running > 0 {
+				select {
+				case err := <-done:
+					if running--; err != nil {
+						t.Fatal(err)
+					}
+					continue
+				default:
+				}
+				break
+			}
+		}
+		if next != db.visibleSeq.Load()+1 {
+			t.Fatalf("mode %v: ended before %d", mode, next)
+		}
+		it.Close()
+		for range running {
+			<-done
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestUpdatesGaps: numbers that no log holds are an error that says which, not silence.
+func TestUpdatesGaps(t *testing.T) {
+	db, err := Open("/db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, WALTTLSeconds: 3600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	put := func(wo *WriteOptions) {
+		t.Helper()
+		if err := db.Put(wo, []byte("key"), []byte("v")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(nil)
+	it, err := db.GetUpdatesSince(0)
+	if err != nil || !it.Valid() || it.Next() {
+		t.Fatal(it, err)
+	}
+	put(&WriteOptions{DisableWAL: true}) // number 2
+	if it.Next() || it.Err() != nil {
+		t.Fatalf("nothing is in the log yet: %v", it.Err())
+	}
+	put(nil) // number 3
+	gap := new(UpdatesGapError)
+	if it.Next() || !errors.As(it.Err(), &gap) || gap.Wanted != 2 || gap.Found != 3 {
+		t.Fatalf("a write without log: %v", it.Err())
+	}
+	it.Close()
+	externalOf(t, db.DefaultColumnFamily(), "/f.sst", map[string]string{"key": "w"})
+	if it, err = db.GetUpdatesSince(3); err != nil || !it.Valid() {
+		t.Fatal(err)
+	}
+	if err := db.IngestExternalFile(context.Background(), []string{"/f.sst"}, nil); err != nil { // number 4
+		t.Fatal(err)
+	}
+	put(nil)
+	if it.Next() || !errors.As(it.Err(), &gap) || gap.Wanted != 4 || gap.Found != 5 {
+		t.Fatalf("an ingestion: %v", it.Err())
+	}
+	it.Close()
+	if _, err := db.GetUpdatesSince(7); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("a number far ahead: %v", err)
+	}
+}
+
+// TestArchiveLimits: logs leave the archive by age and by size, the oldest first.
+func TestArchiveLimits(t *testing.T) {
+	logs := func(db *DB) (archived int) {
+		t.Helper()
+		files, err := db.GetSortedWalFiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if f.Archived {
+				archived++
+			}
+		}
+		return archived
+	}
+	fill := func(db *DB, n int) {
+		t.Helper()
+		for range n {
+			if err := db.Put(nil, []byte("key"), make([]byte, 300_000)); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Flush(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mem := mmapfs.NewMem()
+	db, err := Open("/db", &Options{FS: mem, CreateIfMissing: true, WALSizeLimitMB: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(db, 8)
+	if n := logs(db); n != 3 {
+		t.Errorf("%d archived logs of 300 kB, want 3 in 1 MiB", n)
+	}
+	if _, err := db.GetUpdatesSince(1); !errors.As(err, new(*UpdatesGapError)) {
+		t.Errorf("updates that left the archive: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open("/db", &Options{FS: mem, WALTTLSeconds: 1 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	fill(db, 5)
+	if n := logs(db); n < 8 {
+		t.Errorf("%d archived logs, all of them young", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open("/db", &Options{FS: mem}); err != nil { // no archive: what is there goes
+		t.Fatal(err)
+	}
+	if n := logs(db); n != 0 {
+		t.Errorf("%d archived logs without an archive", n)
+	}
+	db.Close()
+}
+
+// TestLoadBatchRefuses what this database could not store.
+func TestLoadBatchRefuses(t *testing.T) {
+	db, err := Open("/db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	unknown := append(make([]byte, 8), 1, 0, 0, 0, 5, 9, 1, 'k', 1, 'v')
+	if _, err := db.LoadBatch(unknown); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("an unknown family: %v", err)
+	}
+	if _, err := db.LoadBatch(append(make([]byte, 8), 2, 0, 0, 0, 1, 1, 'k', 1, 'v')); !errors.Is(err, keys.ErrCorruption) {
+		t.Errorf("a wrong count: %v", err)
+	}
+	if _, err := db.LoadBatch(append(make([]byte, 8), 0, 0, 0, 0, 9, 10, 1, 'x')); !errors.Is(err, ErrNotSupported) {
+		t.Errorf("a prepared transaction: %v", err)
+	}
+}
