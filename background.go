@@ -12,8 +12,9 @@ import (
 
 // startBackground starts the goroutines that schedule flushes and compactions, and load files.
 func (db *DB) startBackground() {
-	db.workers.Add(2)
+	db.workers.Add(3)
 	go db.dispatchLoop()
+	go db.ageLoop()
 	go db.loadLoop()
 }
 

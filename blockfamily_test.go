@@ -174,7 +174,7 @@ func TestBlockReadModes(t *testing.T) {
 			if err := db.VerifyChecksum(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+			if err := db.CompactRange(context.Background(), &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			if v, err := db.Get(nil, ks[7], nil); err != nil || string(v) != model[string(ks[7])] {

@@ -112,7 +112,7 @@ func TestBlockCacheTraceTellsEveryAccess(t *testing.T) {
 			if err := db.VerifyChecksum(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+			if err := db.CompactRange(context.Background(), &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			after := db.Metrics().BlockCache

@@ -263,7 +263,7 @@ func TestExportAndImport(t *testing.T) {
 				compareContents(t, "imported", cf, nil, want)
 				must(cf.Put(nil, []byte("k00200"), []byte("newer")))
 				must(cf.Delete(nil, []byte("k00201")))
-				must(cf.CompactRange(ctx, &CompactRangeOptions{Force: true}, nil, nil))
+				must(cf.CompactRange(ctx, &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil))
 				after := maps.Clone(want)
 				after["k00200"] = "newer"
 				delete(after, "k00201")

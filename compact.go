@@ -2,73 +2,41 @@ package flatrock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 )
 
-// manualCompaction is a CompactRange that waits for its turn or runs.
-type manualCompaction struct {
-	cf         *ColumnFamily
-	start, end []byte
-	force      bool
-	ctx        context.Context
-	cancel     context.CancelFunc
-	done       bool // guarded by db.mu
-	err        error
-}
-
-// CompactRange is DB.CompactRange for this column family. It flushes first. An
-// error of the context ends it between two entries; nothing is lost.
-func (cf *ColumnFamily) CompactRange(ctx context.Context, o *CompactRangeOptions, start, end []byte) error {
-	if err := cf.Flush(ctx, nil); err != nil {
-		return err
+// pickerInputLocked is what pickers choose by.
+func (cf *ColumnFamily) pickerInputLocked() *compaction.Input {
+	in := &compaction.Input{
+		Version: cf.compactable(), Options: cf.compactionOptions(), Running: &cf.running,
+		Now: uint64(cf.db.opts.now().Unix()), Stats: cf.fileStats,
 	}
-	db := cf.db
-	m := &manualCompaction{cf: cf, start: start, end: end, force: o != nil && o.Force}
-	m.ctx, m.cancel = context.WithCancel(ctx)
-	defer m.cancel()
-	defer context.AfterFunc(db.lifetime, m.cancel)()
-	db.mu.Lock()
-	if db.stopping {
-		db.mu.Unlock()
-		return ErrClosed
+	if st := cf.db.manifest.State().Family(cf.id); st != nil {
+		in.Cursors = st.CompactCursors
 	}
-	db.manual = append(db.manual, m)
-	db.work.Broadcast()
-	defer context.AfterFunc(ctx, func() { // it may be waiting for others to end
-		db.mu.Lock()
-		db.work.Broadcast()
-		db.mu.Unlock()
-	})()
-	for !m.done {
-		db.work.Wait()
+	if !cf.db.opts.AllowIngestBehind {
+		in.Released = cf.db.released
 	}
-	db.mu.Unlock()
-	if m.err != nil && ctx.Err() == nil && errors.Is(m.err, context.Canceled) {
-		return ErrClosed
-	}
-	return m.err
+	return in
 }
 
 // compactionOptions are the family's options as pickers take them.
 func (cf *ColumnFamily) compactionOptions() *compaction.Options {
-	o := cf.mutable()
-	return &compaction.Options{
-		L0Trigger:                o.Level0FileNumCompactionTrigger,
-		MaxBytesForLevelBase:     uint64(o.MaxBytesForLevelBase),
-		MaxBytesForLevelMultiply: o.MaxBytesForLevelMultiplier,
-		DynamicLevelBytes:        o.LevelCompactionDynamicLevelBytes.or(true),
-		TargetFileSizeBase:       uint64(o.TargetFileSizeBase),
-		TargetFileSizeMultiply:   o.TargetFileSizeMultiplier,
-	}
+	return cf.mutable().picking(cf.maxOutputSize())
 }
 
-// pickerInputLocked is what pickers choose by.
-func (cf *ColumnFamily) pickerInputLocked() *compaction.Input {
-	return &compaction.Input{Version: cf.compactable(), Options: cf.compactionOptions(), Running: &cf.running}
+// fileStats tells pickers what the properties of an open file say.
+func (cf *ColumnFamily) fileStats(f *manifest.FileMetadata) compaction.FileStats {
+	h := cf.tables[f.Number]
+	if h == nil {
+		return compaction.FileStats{}
+	}
+	p := h.reader().Properties()
+	return compaction.FileStats{Entries: p.NumEntries, Deletions: p.NumDeletions, RangeDeletions: p.NumRangeDeletions,
+		RawKeySize: p.RawKeySize, RawValueSize: p.RawValueSize, CreationTime: p.CreationTime, NewestKeyTime: p.NewestKeyTime}
 }
 
 // endManualLocked answers the manual compactions that will not run.
@@ -85,29 +53,20 @@ func (db *DB) endManualLocked() {
 	}
 }
 
-// pickManualLocked chooses what a CompactRange has to merge, nil if nothing.
-func (db *DB) pickManualLocked(m *manualCompaction) (*compaction.Choice, error) {
-	if err := m.ctx.Err(); err != nil || m.cf.dropped.Load() {
-		return nil, err
-	}
-	if m.cf.ingesting {
-		return nil, compaction.ErrBusy
-	}
-	return compaction.PickFull(m.cf.pickerInputLocked(), compaction.FullOptions{Start: m.start, End: m.end, Force: m.force})
-}
-
 func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle) error {
 	start := time.Now()
 	edit := &manifest.VersionEdit{ColumnFamily: cf.id, DeletedFiles: choice.Deletions()}
 	out := 0
-	if choice.Reason == compaction.ReasonManual && cf.hasCompactionFilter() {
-		choice.TrivialMove = false // it was asked for so that the filter sees the entries
+	if choice.Cursor != nil {
+		edit.CompactCursors = append(edit.CompactCursors, *choice.Cursor)
 	}
-	if choice.TrivialMove {
+	switch {
+	case choice.Drop:
+	case choice.TrivialMove:
 		for _, f := range choice.Files() {
 			edit.NewFiles = append(edit.NewFiles, manifest.NewFile{Level: choice.OutputLevel, Meta: f})
 		}
-	} else {
+	default:
 		result, err := db.mergeInputs(ctx, cf, choice, files, handles)
 		if err != nil {
 			return err
@@ -116,6 +75,7 @@ func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.
 			edit.NewFiles = append(edit.NewFiles, manifest.NewFile{Level: choice.OutputLevel, Meta: f})
 			out += int(f.Size)
 		}
+		choice.Outputs = result.Files
 		db.metrics.compactedIn.Add(int64(choice.InputBytes()))
 		db.metrics.compactedOut.Add(int64(out))
 	}
@@ -124,6 +84,6 @@ func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.
 	}
 	db.metrics.compactions.Add(1)
 	db.log.Info("compaction", "family", cf.name, "reason", choice.Reason.String(), "level", choice.OutputLevel,
-		"files", len(choice.Files()), "moved", choice.TrivialMove, "bytes_in", choice.InputBytes(), "bytes_out", out, "took", time.Since(start))
+		"files", len(choice.Files()), "moved", choice.TrivialMove, "dropped", choice.Drop, "bytes_in", choice.InputBytes(), "bytes_out", out, "took", time.Since(start))
 	return nil
 }

@@ -83,7 +83,7 @@ func TestCompactionFilterInADatabase(t *testing.T) {
 			}
 			compact := func() {
 				t.Helper()
-				if err := db.CompactRange(ctx, &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+				if err := db.CompactRange(ctx, &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/flatrock-db/flatrock/blockcache"
+	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/statistics"
@@ -49,8 +50,11 @@ type DB struct {
 	visibleSeq atomic.Uint64
 	snapshots  snapshotList
 	deletions  deletions
-	closed     atomic.Bool
-	metrics    metrics
+	// heldBack is the oldest sequence number that keeps a file from being compacted at
+	// the bottom: the release of a snapshot is of interest once the oldest is newer.
+	heldBack atomic.Uint64
+	closed   atomic.Bool
+	metrics  metrics
 
 	queue commitQueue
 	// Owned by the commit leader.
@@ -75,6 +79,7 @@ type DB struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	families   []*ColumnFamily // by id
+	released   compaction.Released
 	byID       atomic.Pointer[familyTable]
 	logs       []*logFile // live logs, oldest first; the last takes writes
 	retiring   []*readState
@@ -126,7 +131,7 @@ func (db *DB) NewIterator(ro *ReadOptions) (*Iterator, error) { return db.defaul
 func (db *DB) Flush(ctx context.Context, fo *FlushOptions) error { return db.defaultCF.Flush(ctx, fo) }
 
 // CompactRange compacts the keys from start to end, both inclusive and nil for
-// open, of the default column family into one sorted run, so that reads meet one file per key.
+// open, of the default column family down to one sorted run, so that reads meet one file per key.
 func (db *DB) CompactRange(ctx context.Context, o *CompactRangeOptions, start, end []byte) error {
 	return db.defaultCF.CompactRange(ctx, o, start, end)
 }

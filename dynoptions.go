@@ -31,6 +31,8 @@ var changeableFamilyOptions = []string{
 	"target_file_size_base", "target_file_size_multiplier",
 	"max_bytes_for_level_base", "max_bytes_for_level_multiplier",
 	"disable_auto_compactions",
+	"max_bytes_for_level_multiplier_additional", "max_compaction_bytes", "ttl", "periodic_compaction_seconds",
+	"bottommost_file_compaction_delay", "compaction_options_universal", "compaction_options_fifo",
 	"compression", "compression_per_level", "bottommost_compression",
 	"compression_opts", "bottommost_compression_opts",
 }
@@ -168,7 +170,7 @@ func changedFamily(old *ColumnFamilyOptions, options map[string]string) (*Column
 	}
 	filled := o.withDefaults()
 	for name, value := range options {
-		if s := settingNamed(familySettings, name); s != nil && isZero(value) && s.get(&o) != s.get(filled) {
+		if s := settingNamed(familySettings, name); s != nil && s.get != nil && isZero(value) && s.get(&o) != s.get(filled) {
 			return nil, fmt.Errorf("%w: %s=%s: want a positive number", ErrInvalidArgument, name, value)
 		}
 	}

@@ -28,7 +28,8 @@ var (
 	ErrColumnFamilyDropped = errors.New("flatrock: column family dropped")
 	// ErrNoDatabase says that the directory holds no database.
 	ErrNoDatabase = errors.New("flatrock: no database")
-	// ErrBusy says that something of which there can be one is under way already.
+	// ErrBusy says that something of which there can be one is under way already, or that
+	// files which CompactFiles needs are being compacted.
 	ErrBusy = errors.New("flatrock: busy")
 	// ErrExists says that the directory holds a database already.
 	ErrExists = errors.New("flatrock: database exists")

@@ -354,7 +354,7 @@ func ExampleCompactionFilter() {
 		}
 	}
 	// A flush keeps all; compactions remove what has expired.
-	if err := db.CompactRange(context.Background(), &flatrock.CompactRangeOptions{Force: true}, nil, nil); err != nil {
+	if err := db.CompactRange(context.Background(), &flatrock.CompactRangeOptions{BottommostLevelCompaction: flatrock.BottommostForce}, nil, nil); err != nil {
 		log.Fatal(err)
 	}
 	_, err := db.Get(nil, []byte("a"), nil)

@@ -176,7 +176,7 @@ func guarded(f func() error) (err error) {
 // runJob fills in what every job of the family has in common, runs it, and
 // removes what it wrote if it failed.
 func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job, level int) (*compaction.Result, error) {
-	now := time.Now()
+	now := db.opts.now()
 	job.Order = cf.order
 	job.Snapshots = db.snapshots.list()
 	job.Operator = cf.opts.MergeOperator
@@ -186,12 +186,17 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 	}
 	job.NewOutput = func() (compaction.Output, error) {
 		number := db.manifest.NewFileNumber()
-		w, err := cf.newTableWriter(number, level, job.Bottommost, db.identity(cf, number, now))
+		id := db.identity(cf, number, now)
+		id.CreationTime, id.OldestKeyTime = job.OldestAncestorTime, job.OldestAncestorTime
+		w, err := cf.newTableWriter(number, level, job, id)
 		out := compaction.Output{Number: number, Writer: w}
 		if id, ok := manifest.UniqueID(db.dbID, db.sessionID, number); ok {
 			out.UniqueID = id[:]
 		}
 		return out, err
+	}
+	if d := cf.mutable().CompactOnDeletion; d != nil {
+		job.NewMarker = d.NewMarker
 	}
 	job.Guard = guarded
 	result, err := compaction.Run(ctx, job)

@@ -433,7 +433,7 @@ func TestIngestBehind(t *testing.T) {
 		}
 		must(db.Put(nil, []byte("key1"), []byte("new")))
 		must(db.Delete(nil, []byte("key2")))
-		must(db.CompactRange(ctx, &CompactRangeOptions{Force: true}, nil, nil))
+		must(db.CompactRange(ctx, &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil))
 		must(db.Delete(nil, []byte("key3")))
 		externalOf(t, db.DefaultColumnFamily(), "/old.sst", map[string]string{"key1": "old", "key2": "old", "key3": "old", "key4": "old"})
 		must(db.IngestExternalFile(ctx, []string{"/old.sst"}, &IngestExternalFileOptions{IngestBehind: true}))
@@ -442,7 +442,7 @@ func TestIngestBehind(t *testing.T) {
 			if n := levelsOf(db.DefaultColumnFamily()); n[6] != 1 {
 				t.Fatalf("%s: levels %v", name, n)
 			}
-			must(db.CompactRange(ctx, &CompactRangeOptions{Force: true}, nil, nil))
+			must(db.CompactRange(ctx, &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil))
 			must(db.Close())
 			// The OPTIONS file keeps it on.
 			if db, err = Open("/db", &Options{FS: mem}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
@@ -231,7 +232,7 @@ func (f *externalFile) rewrite() (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	number := cf.db.manifest.NewFileNumber()
-	w, err := cf.newTableWriter(number, f.level, false, cf.db.identity(cf, number, time.Now()))
+	w, err := cf.newTableWriter(number, f.level, &compaction.Job{}, cf.db.identity(cf, number, time.Now()))
 	if err != nil {
 		return err
 	}

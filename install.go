@@ -117,6 +117,7 @@ func (db *DB) installAll(changes []familyChange, lastSeq uint64) error {
 		}
 	}
 	dead := db.obsoleteLogsLocked()
+	db.assessHeldLocked()
 	db.updateStallLocked()
 	db.mu.Unlock()
 	db.retirePublished()

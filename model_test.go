@@ -265,7 +265,7 @@ func (r *modelRun) run() {
 			r.must(cf.Flush(context.Background(), nil))
 		case op < 99:
 			_, cf := r.family()
-			r.must(cf.CompactRange(context.Background(), &CompactRangeOptions{Force: r.rng.IntN(2) == 0}, nil, nil))
+			r.must(cf.CompactRange(context.Background(), &CompactRangeOptions{BottommostLevelCompaction: BottommostLevelCompaction(r.rng.IntN(4)), ExclusiveManualCompaction: Toggle(r.rng.IntN(3))}, nil, nil))
 		default:
 			for _, s := range r.snaps {
 				s.Release()

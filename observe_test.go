@@ -59,7 +59,7 @@ func TestStatisticsCountWhatHappens(t *testing.T) {
 			st.Reset()
 			read(0, 100)
 			check("reads of level 0", map[statistics.Ticker]uint64{statistics.NumberKeysRead: 100, statistics.MemtableMiss: 100, statistics.GetHitL0: 100})
-			if err := db.CompactRange(ctx, &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+			if err := db.CompactRange(ctx, &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			st.Reset()

@@ -185,6 +185,15 @@ type Options struct {
 	// Placement says on which NUMA nodes memory lies and background work runs.
 	// DB.Placement shows what came of it.
 	Placement Placement
+
+	clock func() time.Time // of tests; nil: time.Now
+}
+
+func (o *Options) now() time.Time {
+	if o.clock != nil {
+		return o.clock()
+	}
+	return time.Now()
 }
 
 // ColumnFamilyDescriptor names a family and its options.
@@ -477,6 +486,42 @@ type ColumnFamilyOptions struct {
 	// LevelCompactionDynamicLevelBytes sizes levels from the last one upwards. Default means
 	// on, as in RocksDB since 8.4. RocksDB: level_compaction_dynamic_level_bytes.
 	LevelCompactionDynamicLevelBytes Toggle
+	// MaxBytesForLevelMultiplierAdditional multiplies the target of level i+1 once more by element i;
+	// missing elements count as 1. Without LevelCompactionDynamicLevelBytes only. RocksDB:
+	// max_bytes_for_level_multiplier_additional.
+	MaxBytesForLevelMultiplierAdditional []int
+	// CompactionStyle is how files are kept in shape: in levels (the default), as sorted runs
+	// that are merged by their sizes, which writes less and takes more space, or first in, first out, for data that
+	// may be forgotten. RocksDB: compaction_style.
+	CompactionStyle CompactionStyle
+	// CompactionPri is which file of a level moves down first. RocksDB: compaction_pri.
+	CompactionPri CompactionPri
+	// CompactionOptionsUniversal tunes the universal style. The zero value means
+	// DefaultUniversalOptions, from which to start for others. RocksDB: compaction_options_universal.
+	CompactionOptionsUniversal UniversalOptions
+	// CompactionOptionsFIFO tunes the FIFO style. A zero MaxTableFilesSize means 1 GiB.
+	// RocksDB: compaction_options_fifo.
+	CompactionOptionsFIFO FIFOOptions
+	// MaxCompactionBytes bounds a compaction in bytes, where it can be chosen, and what a file overlaps in
+	// the level below. Zero means 25 times TargetFileSizeBase. RocksDB: max_compaction_bytes.
+	MaxCompactionBytes int64
+	// TTL is the age in seconds of data at which it moves down a level though no level is too large,
+	// until it is in the last; in the FIFO style the age at which files are dropped. Zero means 30 days
+	// with block-based tables and NoTTL with plain tables; with these it is not stored in the OPTIONS
+	// file, as RocksDB refuses it. RocksDB: ttl.
+	TTL int64
+	// PeriodicCompactionSeconds is the age in seconds at which a file is written anew. Zero means 30
+	// days with block-based tables in the universal style, or in levels with a compaction filter, else
+	// NoTTL. With plain tables it is not stored either. RocksDB: periodic_compaction_seconds.
+	PeriodicCompactionSeconds int64
+	// BottommostFileCompactionDelay is how many seconds old a file must be before the release of a
+	// snapshot has it written anew to free what the snapshot held. It is not stored in the OPTIONS
+	// file, whose version does not know it. RocksDB: bottommost_file_compaction_delay.
+	BottommostFileCompactionDelay int64
+	// CompactOnDeletion, if not nil, marks files with many deletes, and they are compacted soon.
+	// RocksDB: NewCompactOnDeletionCollectorFactory among table_properties_collector_factories; like these it
+	// is not stored in the OPTIONS file.
+	CompactOnDeletion *CompactOnDeletion
 	// DisableAutoCompactions leaves compaction to CompactRange.
 	// RocksDB: disable_auto_compactions.
 	DisableAutoCompactions bool
@@ -572,6 +617,7 @@ func (o *ColumnFamilyOptions) withDefaults() *ColumnFamilyOptions {
 	if c.CompressionOptions == (CompressionOptions{}) {
 		c.CompressionOptions = DefaultCompressionOptions()
 	}
+	c.fillCompaction()
 	// RocksDB keeps the three triggers in order.
 	c.Level0SlowdownWritesTrigger = max(c.Level0SlowdownWritesTrigger, c.Level0FileNumCompactionTrigger)
 	c.Level0StopWritesTrigger = max(c.Level0StopWritesTrigger, c.Level0SlowdownWritesTrigger)
@@ -612,6 +658,9 @@ func (o *ColumnFamilyOptions) validate(name string) error {
 		return fail("MaxBytesForLevelBase %d, MaxBytesForLevelMultiplier %g: want positive numbers", o.MaxBytesForLevelBase, o.MaxBytesForLevelMultiplier)
 	}
 	if err := o.validateProtection(); err != nil {
+		return fail("%v", err)
+	}
+	if err := o.validateCompaction(); err != nil {
 		return fail("%v", err)
 	}
 	if err := o.Table.validate(o); err != nil {
@@ -682,11 +731,4 @@ type WriteOptions struct {
 type FlushOptions struct {
 	// NoWait returns once the flush is scheduled. RocksDB: wait=false.
 	NoWait bool
-}
-
-// CompactRangeOptions tunes CompactRange. Nil means the zero value.
-type CompactRangeOptions struct {
-	// Force rewrites files that are in the deepest level already, without anything above
-	// them. RocksDB: bottommost_level_compaction=kForce.
-	Force bool
 }

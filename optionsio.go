@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -123,7 +124,7 @@ func toggle(b bool) Toggle {
 }
 
 // familySettings are the options of a family that are plain values.
-var familySettings = []setting[ColumnFamilyOptions]{
+var familySettings = slices.Concat(compactionSettings, []setting[ColumnFamilyOptions]{
 	intSetting("write_buffer_size", func(o *ColumnFamilyOptions) *int64 { return &o.WriteBufferSize }),
 	intSetting("max_write_buffer_number", func(o *ColumnFamilyOptions) *int { return &o.MaxWriteBufferNumber }),
 	intSetting("min_write_buffer_number_to_merge", func(o *ColumnFamilyOptions) *int { return &o.MinWriteBufferNumberToMerge }),
@@ -152,7 +153,7 @@ var familySettings = []setting[ColumnFamilyOptions]{
 	notWritten(intSetting("block_protection_bytes_per_key", func(o *ColumnFamilyOptions) *int { return &o.BlockProtectionBytesPerKey })),
 	intSetting("memtable_protection_bytes_per_key", func(o *ColumnFamilyOptions) *int { return &o.MemtableProtectionBytesPerKey }),
 	notWritten(flagSetting("memtable_verify_per_key_checksum_on_seek", func(o *ColumnFamilyOptions) *bool { return &o.MemtableVerifyPerKeyChecksumOnSeek })),
-}
+})
 
 // dbSettings are the options of the database that are plain values.
 var dbSettings = []setting[Options]{
@@ -492,6 +493,7 @@ func (cf *ColumnFamily) writeOptions(f *optionsfile.File) {
 	s.Set("memtable_factory", o.MemTable.text())
 	s.Set("table_factory", o.Table.tableFactoryName())
 	writeSettings(s, familySettings, o)
+	o.unstored(s)
 	s.Set("compression", "kNoCompression")
 	t := f.Add(optionsfile.TitleTable+o.Table.tableFactoryName(), cf.name)
 	switch to := o.Table.(type) {

@@ -68,7 +68,7 @@ func openNUMA(t *testing.T, dir string, p Placement, table PlainTableOptions, lo
 		}
 	}
 	put(0, numaKeys)
-	if err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+	if err := db.CompactRange(context.Background(), &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	put(numaKeys, numaKeys*11/10)
@@ -271,7 +271,7 @@ func TestNUMAReplicate(t *testing.T) {
 			atNode(t, topology, n, func() { readReplica(t, db, n, topology.Nearest(n, nodes)[0]) })
 		}
 		if round == 0 {
-			if err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+			if err := db.CompactRange(context.Background(), &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -251,7 +251,7 @@ func TestReadsThroughReplicas(t *testing.T) {
 			t.Error(err)
 		}
 		if round%2 == 0 {
-			if err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+			if err := db.CompactRange(context.Background(), &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil); err != nil {
 				t.Error(err)
 			}
 		}

@@ -89,7 +89,7 @@ func TestPlainRangeDeletes(t *testing.T) {
 			if db.manifest.State().Family(0).Features == 0 {
 				t.Error("the mark is gone, and the range deletes are not")
 			}
-			if err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil); err != nil {
+			if err := db.CompactRange(context.Background(), &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil); err != nil {
 				t.Fatal(err)
 			}
 			db.Close()

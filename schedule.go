@@ -12,6 +12,7 @@ import (
 // schedule is what runs in the background. Guarded by db.mu.
 type schedule struct {
 	flushes, compactions int  // under way
+	exclusive            int  // calls of CompactRange that let no other compaction begin
 	paused               int  // calls of PauseBackgroundWork that were not continued yet
 	held                 bool // automatic compactions wait for space on the disk
 	resuming             bool // a goroutine tries to resume
@@ -92,7 +93,7 @@ func (db *DB) nextCompactionLocked() (job func()) {
 		}
 		return db.compactionJobLocked(m.ctx, m.cf, choice, m)
 	}
-	if db.sched.held || db.sched.compactions > 0 && !db.speedupLocked() {
+	if db.sched.held || db.sched.exclusive > 0 || db.sched.compactions > 0 && !db.speedupLocked() {
 		return nil
 	}
 	for _, cf := range rotated(db.families, db.sched.nextCompaction) {
@@ -145,7 +146,7 @@ func (db *DB) compactionJobLocked(ctx context.Context, cf *ColumnFamily, choice 
 			err = db.failLocked("compaction", err)
 		}
 		if m != nil {
-			m.finish(db, err)
+			m.stepEnded(db, err)
 		}
 		db.updateStallLocked()
 	}

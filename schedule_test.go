@@ -188,7 +188,7 @@ func TestSubcompactionsRunAtOnce(t *testing.T) {
 		return nil
 	})
 	before := tableFiles(t, fsys)
-	err := db.CompactRange(context.Background(), &CompactRangeOptions{Force: true}, nil, nil)
+	err := db.CompactRange(context.Background(), &CompactRangeOptions{BottommostLevelCompaction: BottommostForce}, nil, nil)
 	if !errors.Is(err, mmapfs.ErrInjected) {
 		t.Fatalf("CompactRange: %v, want the injected error", err)
 	}

@@ -18,7 +18,9 @@ func (s *Snapshot) Sequence() uint64 { return s.seq }
 
 // Release lets the versions that only s could see go. It may be called twice.
 // Iterators made from s stay valid.
-func (s *Snapshot) Release() { s.once.Do(func() { s.db.snapshots.remove(s.seq) }) }
+func (s *Snapshot) Release() {
+	s.once.Do(func() { s.db.releasedSnapshot(s.db.snapshots.remove(s.seq, &s.db.visibleSeq)) })
+}
 
 // NewSnapshot pins the newest state of all column families. Safe for concurrent use.
 func (db *DB) NewSnapshot() (*Snapshot, error) {
@@ -68,12 +70,18 @@ func (l *snapshotList) add(newest interface{ Load() uint64 }) uint64 {
 	return seq
 }
 
-func (l *snapshotList) remove(seq uint64) {
+// remove returns what is the oldest from now on: a snapshot, or the newest sequence number
+// when there is none.
+func (l *snapshotList) remove(seq uint64, newest interface{ Load() uint64 }) (oldest uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i, ok := slices.BinarySearch(l.seqs, seq); ok {
 		l.seqs = slices.Delete(l.seqs, i, i+1)
 	}
+	if len(l.seqs) > 0 {
+		return l.seqs[0]
+	}
+	return newest.Load()
 }
 
 // list returns the distinct sequence numbers, ascending.

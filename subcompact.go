@@ -85,6 +85,12 @@ func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles
 		MaxFileSize:           cf.maxOutputSize(),
 		Grandparents:          choice.Grandparents,
 		MaxGrandparentOverlap: choice.MaxGrandparentOverlap,
+		KeepSeq:               choice.KeepSeq,
+		StretchFileSize:       int64(min(choice.StretchFileSize, uint64(cf.maxOutputSize()))),
+		AlignOutputs:          choice.AlignOutputs,
+		SplitKey:              choice.SplitKey,
+		Temperature:           choice.Temperature,
+		Uncompressed:          choice.Uncompressed,
 		EpochNumber:           manifest.MinEpoch(choice.Files()),
 	}
 	for _, f := range choice.Files() {

@@ -197,13 +197,19 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, open
 	return h, nil
 }
 
-// newTableWriter begins the file of that number for a level.
-func (cf *ColumnFamily) newTableWriter(number uint64, level int, bottommost bool, id table.Identity) (table.Writer, error) {
+// newTableWriter begins the file of that number for a level, as an output of job.
+func (cf *ColumnFamily) newTableWriter(number uint64, level int, job *compaction.Job, id table.Identity) (table.Writer, error) {
 	f, err := cf.db.fs.Create(manifest.TableName(cf.db.dir, number))
 	if err != nil {
 		return nil, err
 	}
-	w, err := beginTable(f, cf.mutable(), cf.order, level, bottommost, id)
+	o := cf.mutable()
+	if job.Uncompressed {
+		plain := *o
+		plain.Compression, plain.CompressionPerLevel, plain.BottommostCompression = NoCompression, nil, DefaultCompression
+		o = &plain
+	}
+	w, err := beginTable(f, o, cf.order, level, job.Bottommost, id)
 	if err != nil {
 		f.Close()
 		return nil, err

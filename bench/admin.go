@@ -13,7 +13,7 @@ import (
 
 // compactBody rewrites files of the deepest level too, as db_bench's compact does.
 func compactBody(t *thread) error {
-	if err := t.cf.CompactRange(t.ctx, &flatrock.CompactRangeOptions{Force: true}, nil, nil); err != nil {
+	if err := t.cf.CompactRange(t.ctx, &flatrock.CompactRangeOptions{BottommostLevelCompaction: flatrock.BottommostForce}, nil, nil); err != nil {
 		return err
 	}
 	t.stats.finished(1, opOther)

@@ -1,6 +1,8 @@
 package compaction
 
 import (
+	"slices"
+
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 )
@@ -8,22 +10,33 @@ import (
 // Reason says why a Choice was made.
 type Reason uint8
 
-// Reasons.
+// Reasons, RocksDB's CompactionReason.
 const (
-	ReasonL0Files   Reason = iota // too many or too large L0 files
-	ReasonLevelSize               // a level over its target
-	ReasonManual                  // asked for
+	ReasonL0Files            Reason = iota // too many or too large L0 files
+	ReasonLevelSize                        // a level over its target
+	ReasonManual                           // asked for
+	ReasonFiles                            // CompactFiles
+	ReasonRefit                            // CompactRange with a target level: files change level
+	ReasonMarked                           // a file that its writer marked
+	ReasonBottommost                       // a file of the bottom that a released snapshot held back
+	ReasonTTL                              // data older than the TTL
+	ReasonPeriodic                         // a file not rewritten for long
+	ReasonUniversalSizeAmp                 // universal: space amplification
+	ReasonUniversalSizeRatio               // universal: runs of similar size
+	ReasonUniversalRuns                    // universal: too many runs
+	ReasonFIFOSize                         // FIFO: over the size limit
+	ReasonFIFOTTL                          // FIFO: files older than the TTL
+	ReasonFIFOFiles                        // FIFO: too many small files
+	ReasonTemperature                      // FIFO: a file old enough for another temperature
 )
+
+var reasonNames = [...]string{"l0-files", "level-size", "manual", "files", "refit", "marked", "bottommost", "ttl", "periodic",
+	"size-amp", "size-ratio", "sorted-runs", "fifo-size", "fifo-ttl", "fifo-files", "temperature"}
 
 // String is the word that logs use.
 func (r Reason) String() string {
-	switch r {
-	case ReasonL0Files:
-		return "l0-files"
-	case ReasonLevelSize:
-		return "level-size"
-	case ReasonManual:
-		return "manual"
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
 	}
 	return "unknown"
 }
@@ -42,16 +55,31 @@ type Choice struct {
 	OutputLevel int
 	// TrivialMove says that the files need no merging: they only change level.
 	TrivialMove bool
-	// Bottommost says that no file deeper than the output level overlaps the
-	// inputs.
-	Bottommost bool
+	// Drop says that the files go, with what is in them.
+	Drop bool
+	// Bottommost says that no file older than the inputs overlaps them. KeepSeq says
+	// that sequence numbers must stay all the same: level 0 is ordered by them.
+	Bottommost, KeepSeq bool
 	// Smallest and Largest are the user key range of the inputs.
 	Smallest, Largest []byte
-	// Grandparents are the files of the level below the output level that overlap
-	// the range.
-	Grandparents          []*manifest.FileMetadata
-	TargetFileSize        uint64
-	MaxGrandparentOverlap uint64
+	// Grandparents are the files that overlap the range in the first level below the
+	// output level where any do.
+	Grandparents []*manifest.FileMetadata
+	// TargetFileSize, StretchFileSize, AlignOutputs and MaxGrandparentOverlap are as in
+	// Job. Zero for no limit.
+	TargetFileSize, StretchFileSize uint64
+	AlignOutputs                    bool
+	MaxGrandparentOverlap           uint64
+	// SplitKey, if not nil, is a user key before which an output ends.
+	SplitKey []byte
+	// Cursor, if not nil, is where the round-robin priority goes on afterwards.
+	Cursor *manifest.CompactCursor
+	// Uncompressed says that the outputs are not worth compressing.
+	Uncompressed bool
+	// Temperature is recorded in the outputs.
+	Temperature uint8
+	// Outputs are the files that were written, once it has been run.
+	Outputs []*manifest.FileMetadata
 }
 
 // noOutput is the output level of what writes nothing.
@@ -197,16 +225,33 @@ func (c *Choice) complete(in *Input, s LevelShape) {
 		r.add(v.Order(), level.Files...)
 	}
 	c.Smallest, c.Largest = r.smallest, r.largest
-	c.Bottommost = c.OutputLevel > 0
-	for level := c.OutputLevel + 1; level < v.NumLevels(); level++ {
-		if v.HasOverlap(level, r.smallest, r.largest) {
-			c.Bottommost = false
-			break
-		}
+	c.Bottommost = !in.anythingOlder(c)
+	c.KeepSeq = c.OutputLevel == 0
+	if c.OutputLevel == 0 {
+		return // one file, whatever its size
 	}
-	if c.OutputLevel > 0 {
-		c.Grandparents = v.Overlapping(nil, c.OutputLevel+1, r.smallest, r.largest)
+	for level := c.OutputLevel + 1; level < v.NumLevels() && len(c.Grandparents) == 0; level++ {
+		c.Grandparents = v.Overlapping(nil, level, r.smallest, r.largest)
 	}
 	c.TargetFileSize = o.TargetFileSize(c.OutputLevel, s)
+	c.AlignOutputs = o.Style == Leveled
+	if !c.Bottommost && len(c.Grandparents) > 0 {
+		c.StretchFileSize = 2 * c.TargetFileSize
+	}
 	c.MaxGrandparentOverlap = o.maxCompactionBytes()
+}
+
+// anythingOlder reports whether a file that is no input, and older than the inputs
+// where they are to go, overlaps them.
+func (in *Input) anythingOlder(c *Choice) bool {
+	if c.OutputLevel == 0 {
+		files := in.Version.Levels[0]
+		last := c.Inputs[0].Files[len(c.Inputs[0].Files)-1]
+		for _, f := range files[slices.Index(files, last)+1:] {
+			if f.OverlapsRange(in.Version.Order(), c.Smallest, c.Largest) {
+				return true
+			}
+		}
+	}
+	return in.anythingDeeper(c.OutputLevel, c.Smallest, c.Largest)
 }

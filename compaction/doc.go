@@ -1,6 +1,6 @@
 // Package compaction decides what to merge and runs the merge.
 //
-// A picker (Pick, PickFull) is a pure function from a version to a Choice. Run
+// A picker (Pick, Manual.Next, PickFiles) is a pure function from a version to a Choice. Run
 // turns inputs into output files; a flush is a Run whose one input is a
 // memtable. Neither schedules, locks the DB or installs its result: the root
 // does.

@@ -48,12 +48,27 @@ type Job struct {
 	// MaxFileSize is the most bytes that the table format can hold in a file, zero
 	// for no limit. An output ends before the user key that would cross it.
 	MaxFileSize int64
-	// Grandparents are the files of the level below the output level in the job's
-	// range, in order. An output ends when it overlaps more than
-	// MaxGrandparentOverlap bytes of them, so that it can later be merged down at
-	// a fair price. Zero for no limit.
+	// Grandparents are the files of the next level below the output level in the job's
+	// range, in order. At the bounds of one, an output ends if together with those that
+	// it overlaps it has more than MaxGrandparentOverlap bytes, so that it can later be
+	// merged down at a fair price. Zero for no limit.
 	Grandparents          []*manifest.FileMetadata
 	MaxGrandparentOverlap uint64
+	// AlignOutputs ends outputs at the bounds of grandparents rather than anywhere:
+	// before a grandparent that could be left out altogether, and from half of
+	// TargetFileSize on. In return an output may grow to StretchFileSize bytes while no
+	// bound comes; zero stands for TargetFileSize.
+	AlignOutputs    bool
+	StretchFileSize int64
+	// SplitKey, if not nil, is a user key before which an output ends.
+	SplitKey []byte
+	// NewMarker, if not nil, makes what decides for each output whether it is marked for
+	// compaction.
+	NewMarker func() Marker
+	// Temperature is recorded in the outputs.
+	Temperature uint8
+	// Uncompressed is for NewOutput: the outputs are not worth compressing.
+	Uncompressed bool
 
 	// NewOutput starts an output file. It is called when the first entry of the
 	// file is at hand.

@@ -110,14 +110,14 @@ func TestAnOutputEndsWhenItOverlapsTooManyGrandparents(t *testing.T) {
 	tables := newFakeTables(keys.Order{})
 	job, _ := jobOf(tables, puts(0, 100, 1, 9))
 	for i := range 10 {
-		job.Grandparents = append(job.Grandparents, &manifest.FileMetadata{Number: uint64(i), Size: 100,
+		job.Grandparents = append(job.Grandparents, &manifest.FileMetadata{Number: uint64(i), Size: 1e6,
 			SmallestKey: fmt.Appendf(nil, "%06d", i*10), LargestKey: fmt.Appendf(nil, "%06d", i*10+8)})
 	}
-	job.MaxGrandparentOverlap = 250
+	job.MaxGrandparentOverlap = 2.5e6
 	res, err := compaction.Run(context.Background(), job)
 	must(t, err)
-	if len(res.Files) != 4 {
-		t.Errorf("%d outputs over 10 grandparents of 100 bytes with a limit of 250, want 4", len(res.Files))
+	if len(res.Files) != 5 {
+		t.Errorf("%d outputs over 10 grandparents of 1 MB with a limit of 2.5, want 5", len(res.Files))
 	}
 	must(t, checkFiles(keys.Order{}, res.Files, tables))
 }

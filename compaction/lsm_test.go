@@ -3,6 +3,7 @@ package compaction_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -32,12 +33,26 @@ type tree struct {
 	last      uint64 // newest sequence number flushed
 	log       []string
 	jobs      map[string]int
+
+	running  compaction.Running
+	begun    []begun
+	cursors  map[int][]byte
+	released compaction.Released
+	now      uint64
+	stats    map[uint64]compaction.FileStats
+	dropped  bool // the FIFO style took data away: what is read is not checked
+}
+
+// begun is a compaction under way, with the version that it was picked in.
+type begun struct {
+	c *compaction.Choice
+	v *manifest.Version
 }
 
 func TestATreeUnderItsPickersReadsLikeASortedMap(t *testing.T) {
-	rounds := uint64(120)
+	rounds := uint64(400)
 	if testing.Short() {
-		rounds = 30
+		rounds = 60
 	}
 	jobs := make(map[string]int)
 	for seed := range rounds {
@@ -45,8 +60,9 @@ func TestATreeUnderItsPickersReadsLikeASortedMap(t *testing.T) {
 			return
 		}
 	}
-	for _, what := range []string{"L0", "move", "L1", "full", "bottommost"} {
-		if jobs[what] == 0 {
+	for _, what := range []string{"L0", "move", "L1", "bottommost", "at once", "l0-files", "level-size", "manual", "files", "refit", "marked", "bottommost", "ttl",
+		"periodic", "size-amp", "size-ratio", "sorted-runs", "fifo-size", "fifo-ttl", "fifo-files"} {
+		if jobs[what] == 0 && !testing.Short() {
 			t.Errorf("no compaction of sort %q was ever picked: %v", what, jobs)
 		}
 	}
@@ -60,11 +76,27 @@ func growTree(t *testing.T, seed uint64, jobs map[string]int) bool {
 	}
 	shape := itertest.Shape{Ops: 100 + rng.IntN(900), Keys: 5 + rng.IntN(200), Deletes: rng.IntN(30), Singles: rng.IntN(10),
 		Merges: rng.IntN(20), Ranges: rng.IntN(3) * rng.IntN(4), Entities: rng.IntN(5)}
-	tr := &tree{t: t, h: itertest.Random(rng, order, shape), tables: newFakeTables(order), jobs: jobs}
+	tr := &tree{t: t, h: itertest.Random(rng, order, shape), tables: newFakeTables(order), jobs: jobs,
+		cursors: map[int][]byte{}, stats: map[uint64]compaction.FileStats{}, now: 1000}
 	tr.o = compaction.Options{L0Trigger: 1 + rng.IntN(4), MaxBytesForLevelBase: uint64(200 + rng.IntN(800)), MaxBytesForLevelMultiply: 3,
 		DynamicLevelBytes: rng.IntN(2) == 0, TargetFileSizeBase: uint64(60 + rng.IntN(200)), TargetFileSizeMultiply: 1 + rng.IntN(2),
-		MaxCompactionBytes: uint64(300 + rng.IntN(3000))}
+		MaxCompactionBytes: uint64(300 + rng.IntN(3000)), Priority: compaction.Priority(rng.IntN(5)), L0StopTrigger: 12, WriteBufferSize: 100,
+		Universal: compaction.DefaultUniversalOptions(), FIFO: compaction.FIFOOptions{MaxTableFilesSize: 3000, AllowCompaction: rng.IntN(2) == 0}}
+	tr.o.Style = compaction.Style(rng.IntN(8) / 3 % 3) // FIFO less often
+	if rng.IntN(3) == 0 {
+		tr.o.TTL = uint64(20 + rng.IntN(400))
+	}
+	if rng.IntN(3) == 0 && tr.o.Style != compaction.FIFO {
+		tr.o.PeriodicSeconds = uint64(20 + rng.IntN(400))
+	}
+	u := &tr.o.Universal
+	u.SizeRatio, u.MaxSizeAmplificationPercent = rng.IntN(100), 25+rng.IntN(200)
+	u.StopStyle, u.Incremental, u.AllowTrivialMove = compaction.StopStyle(rng.IntN(2)), rng.IntN(2) == 0, rng.IntN(2) == 0
+	u.MaxReadAmp, u.MaxMergeWidth = rng.IntN(4)-1, 2+rng.IntN(10)
 	tr.v = manifest.NewVersion(order, 3+rng.IntN(4))
+	if rng.IntN(8) == 0 && tr.o.Style != compaction.Leveled {
+		tr.v = manifest.NewVersion(order, 1)
+	}
 
 	ops := tr.h.Ops
 	for len(ops) > 0 {
@@ -90,6 +122,10 @@ func growTree(t *testing.T, seed uint64, jobs map[string]int) bool {
 		if len(tr.snapshots) > 0 && rng.IntN(4) == 0 {
 			i := rng.IntN(len(tr.snapshots))
 			tr.snapshots = slices.Delete(tr.snapshots, i, i+1)
+			tr.released = compaction.Released{Snapshot: tr.last, Files: tr.tables.next}
+			if len(tr.snapshots) > 0 {
+				tr.released.Snapshot = tr.snapshots[0]
+			}
 		}
 	}
 	return true
@@ -121,43 +157,134 @@ func (tr *tree) flush(r itertest.Run) error {
 
 func (tr *tree) run(job *compaction.Job) ([]*manifest.FileMetadata, error) {
 	job.Snapshots, job.NewOutput, job.Operator = slices.Compact(slices.Clone(tr.snapshots)), tr.tables.newOutput, merge.StringAppend(",")
+	job.NewMarker = compaction.DeletionDensity{Window: 8, Trigger: 6}.NewMarker
+	job.FileCreationTime = tr.now
+	if job.OldestAncestorTime == 0 {
+		job.OldestAncestorTime = tr.now
+	}
 	res, err := compaction.Run(context.Background(), job)
 	return res.Files, err
 }
 
-func (tr *tree) input() *compaction.Input { return &compaction.Input{Version: tr.v, Options: &tr.o} }
+func (tr *tree) input() *compaction.Input {
+	return &compaction.Input{Version: tr.v, Options: &tr.o, Running: &tr.running, Now: tr.now, Cursors: tr.cursors, Released: tr.released,
+		Stats: func(f *manifest.FileMetadata) compaction.FileStats { return tr.stats[f.Number] }}
+}
 
-// settle compacts until the pickers are content.
+// settle compacts until the pickers are content, up to three at once.
 func (tr *tree) settle(rng *rand.Rand) error {
-	for range 200 {
+	tr.now += uint64(rng.IntN(40))
+	for range 400 {
+		if len(tr.begun) < 3 && rng.IntN(3) > 0 {
+			if c := compaction.Pick(tr.input()); c != nil {
+				tr.begin(c)
+				continue
+			}
+			if len(tr.begun) == 0 {
+				break
+			}
+		}
+		if err := tr.endOne(rng); err != nil {
+			return err
+		}
+	}
+	for len(tr.begun) > 0 {
+		if err := tr.endOne(rng); err != nil {
+			return err
+		}
+	}
+	for n := 0; ; n++ {
 		c := compaction.Pick(tr.input())
 		if c == nil {
 			break
 		}
-		if err := tr.compact(c); err != nil {
+		if n == 200 {
+			return fmt.Errorf("the picker is never content: %+v", c)
+		}
+		if err := tr.compact(c, tr.v); err != nil {
 			return err
 		}
 	}
-	if c := compaction.Pick(tr.input()); c != nil {
-		return fmt.Errorf("the picker is never content: %+v", c)
+	switch rng.IntN(10) {
+	case 0:
+		return tr.manual(rng)
+	case 1:
+		return tr.files(rng)
 	}
-	if rng.IntN(8) > 0 {
-		return nil
-	}
-	full := compaction.FullOptions{Force: rng.IntN(2) == 0}
-	if rng.IntN(2) == 0 {
-		full.Start, full.End = fmt.Appendf(nil, "%c", 'a'+rng.IntN(3)), fmt.Appendf(nil, "%c", 'a'+rng.IntN(3))
-	}
-	c, err := compaction.PickFull(tr.input(), full)
-	if err != nil || c == nil {
-		return err
-	}
-	tr.jobs["full"]++
-	return tr.compact(c)
+	return nil
 }
 
-func (tr *tree) compact(c *compaction.Choice) error {
-	tr.log = append(tr.log, fmt.Sprintf("%v -> L%d move %v bottommost %v", c.Deletions(), c.OutputLevel, c.TrivialMove, c.Bottommost))
+func (tr *tree) begin(c *compaction.Choice) {
+	if tr.running.Add(c); tr.running.Len() > 1 {
+		tr.jobs["at once"]++
+	}
+	tr.begun = append(tr.begun, begun{c, tr.v})
+}
+
+func (tr *tree) endOne(rng *rand.Rand) error {
+	if len(tr.begun) == 0 {
+		return nil
+	}
+	i := rng.IntN(len(tr.begun))
+	b := tr.begun[i]
+	tr.begun = slices.Delete(tr.begun, i, i+1)
+	err := tr.compact(b.c, b.v)
+	tr.running.Remove(b.c)
+	return err
+}
+
+func (tr *tree) manual(rng *rand.Rand) error {
+	m := &compaction.Manual{Bottommost: compaction.BottommostPolicy(rng.IntN(4)), NextFile: tr.tables.next,
+		ChangeLevel: rng.IntN(3) == 0, TargetLevel: -1}
+	if rng.IntN(2) == 0 {
+		m.Start, m.End = fmt.Appendf(nil, "%c", 'a'+rng.IntN(3)), fmt.Appendf(nil, "%c", 'a'+rng.IntN(3))
+	}
+	for range 200 {
+		c, err := m.Next(tr.input())
+		if c == nil || err != nil {
+			if errors.Is(err, compaction.ErrRefused) {
+				err = nil
+			}
+			return err
+		}
+		if err := tr.compact(c, tr.v); err != nil {
+			return err
+		}
+		m.Done()
+	}
+	return errors.New("a manual compaction that does not end")
+}
+
+func (tr *tree) files(rng *rand.Rand) error {
+	var numbers []uint64
+	deepest := 0
+	for level, files := range tr.v.Levels {
+		for _, f := range files {
+			if rng.IntN(4) == 0 {
+				numbers, deepest = append(numbers, f.Number), level
+			}
+		}
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	c, err := compaction.PickFiles(tr.input(), numbers, deepest+rng.IntN(tr.v.NumLevels()-deepest))
+	if err != nil {
+		return err
+	}
+	return tr.compact(c, tr.v)
+}
+
+func (tr *tree) compact(c *compaction.Choice, v *manifest.Version) error {
+	tr.jobs[c.Reason.String()]++
+	if c.Cursor != nil {
+		tr.cursors[c.Cursor.Level] = c.Cursor.Key
+	}
+	if c.Drop {
+		tr.dropped = true
+		return tr.install(c.Deletions(), nil, 0)
+	}
+	tr.log = append(tr.log, fmt.Sprintf("%v -> L%d move %v bottommost %v", c.Deletions(), c.OutputLevel, c.TrivialMove, c.Bottommost)+" "+c.Reason.String())
 	tr.jobs[fmt.Sprintf("L%d", c.Inputs[0].Level)]++
 	if c.Bottommost {
 		tr.jobs["bottommost"]++
@@ -167,7 +294,8 @@ func (tr *tree) compact(c *compaction.Choice) error {
 		return tr.install(c.Deletions(), c.Files(), c.OutputLevel)
 	}
 	order := tr.h.Order
-	job := &compaction.Job{Order: order, Beyond: c.Beyond(tr.v), Bottommost: c.Bottommost, TargetFileSize: int64(c.TargetFileSize),
+	job := &compaction.Job{Order: order, Beyond: c.Beyond(v), Bottommost: c.Bottommost, KeepSeq: c.KeepSeq, TargetFileSize: int64(c.TargetFileSize),
+		StretchFileSize: int64(c.StretchFileSize), AlignOutputs: c.AlignOutputs, SplitKey: c.SplitKey,
 		Grandparents: c.Grandparents, MaxGrandparentOverlap: c.MaxGrandparentOverlap, EpochNumber: manifest.MinEpoch(c.Files())}
 	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
 		return itertest.New(order, tr.tables.files[f.Number].entries), nil
@@ -180,6 +308,9 @@ func (tr *tree) compact(c *compaction.Choice) error {
 			if in.Level == 0 {
 				it, _ := open(f)
 				job.Sources = append(job.Sources, compaction.FileSource(f, it))
+			}
+			if t := f.OldestAncestorTime; job.OldestAncestorTime == 0 || t < job.OldestAncestorTime {
+				job.OldestAncestorTime = t
 			}
 			job.Tombstones = tr.tombstones(f).AppendTombstones(job.Tombstones)
 		}
@@ -198,6 +329,15 @@ func (tr *tree) tombstones(f *manifest.FileMetadata) *rangedel.List {
 func (tr *tree) install(del []manifest.DeletedFile, add []*manifest.FileMetadata, level int) error {
 	e := &manifest.VersionEdit{DeletedFiles: del}
 	for _, f := range add {
+		w := tr.tables.files[f.Number]
+		st := compaction.FileStats{Entries: uint64(len(w.entries) + len(w.tombstones)), RangeDeletions: uint64(len(w.tombstones)),
+			Deletions: uint64(len(w.tombstones)), RawKeySize: 10, RawValueSize: 10, CreationTime: f.OldestAncestorTime}
+		for _, e := range w.entries {
+			if k := keys.KindOf(e.Trailer); k == keys.KindDelete || k == keys.KindSingleDelete {
+				st.Deletions++
+			}
+		}
+		tr.stats[f.Number] = st
 		e.NewFiles = append(e.NewFiles, manifest.NewFile{Level: level, Meta: f})
 	}
 	b := manifest.NewBuilder(tr.v)
@@ -214,6 +354,9 @@ func (tr *tree) install(del []manifest.DeletedFile, add []*manifest.FileMetadata
 
 // check reads the newest state and every snapshot.
 func (tr *tree) check() error {
+	if err := tr.v.Check(); err != nil || tr.dropped {
+		return err
+	}
 	for _, seq := range append(slices.Clone(tr.snapshots), tr.last) {
 		if err := tr.read(seq); err != nil {
 			return fmt.Errorf("at seq %d: %w", seq, err)

@@ -9,6 +9,9 @@ import (
 // Options are the settings that pickers go by, RocksDB's under their names. The
 // root fills all of them; zero is no default here, but for the fields that say so.
 type Options struct {
+	Style    Style    // compaction_style
+	Priority Priority // compaction_pri
+
 	L0Trigger                int     // level0_file_num_compaction_trigger
 	MaxBytesForLevelBase     uint64  // max_bytes_for_level_base
 	MaxBytesForLevelMultiply float64 // max_bytes_for_level_multiplier
@@ -22,9 +25,50 @@ type Options struct {
 	// and an output's overlap with the level below. Zero means 25 times
 	// TargetFileSizeBase. RocksDB: max_compaction_bytes.
 	MaxCompactionBytes uint64
+	// TTL is the age in seconds at which data moves on, PeriodicSeconds the age at which
+	// a file is written anew; zero for never. RocksDB: ttl, periodic_compaction_seconds.
+	TTL, PeriodicSeconds uint64
+	// BottommostDelay is how old in seconds a file of the bottom must be before a
+	// released snapshot sends it through a compaction. RocksDB:
+	// bottommost_file_compaction_delay.
+	BottommostDelay uint64
+	// MaxL0Output is the most bytes that a file of level 0 may have, zero for no limit:
+	// what is merged within level 0 is one file.
+	MaxL0Output uint64
+	// L0StopTrigger is level0_stop_writes_trigger, WriteBufferSize write_buffer_size.
+	L0StopTrigger   int
+	WriteBufferSize uint64
+	Universal       UniversalOptions
+	FIFO            FIFOOptions
+	// MoveOne says that files change level one at a time: where they go, they may be
+	// compressed otherwise.
+	MoveOne bool
 	// MayMove says whether a file may move to another level as it is; nil: always.
 	MayMove func(f *manifest.FileMetadata, from, to int) bool
 }
+
+// Style is how a column family's files are kept in shape.
+type Style uint8
+
+// The styles.
+const (
+	Leveled Style = iota
+	Universal
+	FIFO
+	NoStyle // only CompactRange and CompactFiles compact
+)
+
+// Priority orders the files of a level from L1 on: which moves down first.
+type Priority uint8
+
+// The priorities.
+const (
+	MinOverlappingRatio    Priority = iota // the least bytes below for its own
+	ByCompensatedSize                      // the largest, deletes counting extra
+	OldestLargestSeqFirst                  // the longest without an update
+	OldestSmallestSeqFirst                 // the longest without a compaction
+	RoundRobin                             // in key order, from a cursor on
+)
 
 // DefaultOptions are RocksDB's defaults.
 func DefaultOptions() Options {
@@ -35,6 +79,10 @@ func DefaultOptions() Options {
 		DynamicLevelBytes:        true,
 		TargetFileSizeBase:       64 << 20,
 		TargetFileSizeMultiply:   1,
+		L0StopTrigger:            36,
+		WriteBufferSize:          64 << 20,
+		Universal:                DefaultUniversalOptions(),
+		FIFO:                     DefaultFIFOOptions(),
 	}
 }
 
@@ -53,6 +101,9 @@ type LevelShape struct {
 	// MaxBytes is the target size of each level. L0 and levels above the base have
 	// none: math.MaxUint64.
 	MaxBytes []uint64
+	// Unnecessary is the deepest level above which, itself included, data would not
+	// need a level of its own: such levels are drained. Zero if there is none.
+	Unnecessary int
 }
 
 // Shape computes the targets. With fixed level bytes, level 1 has the base target
@@ -65,7 +116,7 @@ func Shape(v *manifest.Version, o *Options) LevelShape {
 	for i := range s.MaxBytes {
 		s.MaxBytes[i] = math.MaxUint64
 	}
-	if o.DynamicLevelBytes {
+	if o.DynamicLevelBytes && o.Style == Leveled {
 		s.dynamic(v, o)
 		return s
 	}
@@ -95,24 +146,27 @@ func (s *LevelShape) dynamic(v *manifest.Version, o *Options) {
 		s.BaseLevel = n - 1
 		return
 	}
-	baseMax := float64(o.MaxBytesForLevelBase)
-	baseMin := baseMax / o.MaxBytesForLevelMultiply
-	size := float64(largest)
+	baseMax := o.MaxBytesForLevelBase
+	baseMin := uint64(float64(baseMax) / o.MaxBytesForLevelMultiply)
+	size := largest
 	for level := n - 2; level >= firstNonEmpty; level-- {
-		size /= o.MaxBytesForLevelMultiply
+		size = uint64(float64(size) / o.MaxBytesForLevelMultiply)
+		if s.Unnecessary == 0 && size <= baseMin {
+			s.Unnecessary = level
+		}
 	}
 	s.BaseLevel = firstNonEmpty
 	var baseSize float64
 	if size <= baseMin {
 		// The first level that has data would be smaller than a base level should
 		// be; it is the base level until its data has moved down.
-		baseSize = baseMin + 1
+		baseSize = float64(baseMin) + 1
 	} else {
 		for s.BaseLevel > 1 && size > baseMax {
 			s.BaseLevel--
-			size /= o.MaxBytesForLevelMultiply
+			size = uint64(float64(size) / o.MaxBytesForLevelMultiply)
 		}
-		baseSize = max(1, min(size, baseMax))
+		baseSize = float64(max(1, min(size, baseMax)))
 	}
 	for level := s.BaseLevel; level < n; level++ {
 		if level > s.BaseLevel {
@@ -120,7 +174,7 @@ func (s *LevelShape) dynamic(v *manifest.Version, o *Options) {
 		}
 		// No level below the base is wanted smaller than the base may be: it would
 		// only be passed through.
-		s.MaxBytes[level] = clampBytes(max(baseSize, baseMax))
+		s.MaxBytes[level] = clampBytes(max(baseSize, float64(baseMax)))
 	}
 }
 
@@ -134,7 +188,7 @@ func clampBytes(f float64) uint64 {
 // TargetFileSize is the size at which outputs to a level end.
 func (o *Options) TargetFileSize(level int, s LevelShape) uint64 {
 	size, base := o.TargetFileSizeBase, 1
-	if o.DynamicLevelBytes {
+	if o.DynamicLevelBytes && o.Style == Leveled {
 		base = s.BaseLevel
 	}
 	multiply := uint64(max(o.TargetFileSizeMultiply, 1))

@@ -20,19 +20,24 @@ type outputs struct {
 	current Output
 	entries int // point entries in the current output
 
-	grandparent int    // index of the first that does not end before the last key
-	overlap     uint64 // bytes of grandparents that the current output overlaps
+	bounds grandparents
+	marker Marker // of the current output; may be nil
+	split  bool   // SplitKey has been passed
 }
 
 func (o *outputs) init(job *Job, spans []span, res *Result) {
 	o.job, o.spans, o.res = job, spans, res
+	o.bounds.init(job)
 }
 
 // add writes the kept entries of one user key, ending the current file first if
 // it is large enough.
 func (o *outputs) add(g *group) error {
-	crowded := o.passGrandparents(g.userKey)
-	if o.open && o.entries > 0 && (crowded || o.full(g)) {
+	cut := o.bounds.pass(g.userKey, o.size())
+	if o.job.SplitKey != nil && !o.split && o.job.Order.Compare(g.userKey, o.job.SplitKey) >= 0 {
+		o.split, cut = true, true
+	}
+	if o.open && o.entries > 0 && (cut || o.full(g)) {
 		if err := o.finish(g.userKey); err != nil {
 			return err
 		}
@@ -45,6 +50,9 @@ func (o *outputs) add(g *group) error {
 			return err
 		}
 		o.res.Stats.OutputEntries++
+		if o.marker != nil {
+			o.marker.Add(keys.KindOf(e.trailer), o.current.Writer.EstimatedSize())
+		}
 	}
 	o.entries += len(g.kept)
 	return nil
@@ -52,7 +60,7 @@ func (o *outputs) add(g *group) error {
 
 // full reports whether the current output should not take g as well.
 func (o *outputs) full(g *group) bool {
-	target, limit := o.job.TargetFileSize, o.job.MaxFileSize
+	target, limit := max(o.job.TargetFileSize, o.job.StretchFileSize), o.job.MaxFileSize
 	if target <= 0 && limit <= 0 {
 		return false
 	}
@@ -70,23 +78,12 @@ func (o *outputs) full(g *group) bool {
 	return size+need > limit
 }
 
-// passGrandparents moves past the grandparents that end before userKey and
-// reports whether the current output overlaps too many bytes of them.
-func (o *outputs) passGrandparents(userKey []byte) bool {
-	if o.job.MaxGrandparentOverlap == 0 {
-		return false
+// size is that of the current output so far, zero if there is none.
+func (o *outputs) size() int64 {
+	if !o.open {
+		return 0
 	}
-	for o.grandparent < len(o.job.Grandparents) {
-		f := o.job.Grandparents[o.grandparent]
-		if o.job.Order.Compare(userKey, f.LargestKey) <= 0 {
-			break
-		}
-		if o.open {
-			o.overlap += f.Size
-		}
-		o.grandparent++
-	}
-	return o.overlap > o.job.MaxGrandparentOverlap
+	return o.current.Writer.EstimatedSize()
 }
 
 func (o *outputs) start() error {
@@ -98,7 +95,11 @@ func (o *outputs) start() error {
 		return err
 	}
 	o.res.Created = append(o.res.Created, out.Number)
-	o.current, o.open, o.entries, o.overlap = out, true, 0, 0
+	o.current, o.open, o.entries = out, true, 0
+	o.bounds.begin()
+	if o.job.NewMarker != nil {
+		o.marker = o.job.NewMarker()
+	}
 	return nil
 }
 
@@ -170,7 +171,9 @@ func (o *outputs) abandon() {
 }
 
 func (o *outputs) metadata(s *table.Summary) *manifest.FileMetadata {
+	marked := o.marker != nil && o.marker.Marked()
 	return &manifest.FileMetadata{
+		MarkedForCompaction: marked, Temperature: o.job.Temperature,
 		Number: o.current.Number, PathID: o.current.PathID, Size: uint64(s.Size),
 		SmallestKey: s.SmallestUserKey, SmallestTrailer: s.SmallestTrailer,
 		LargestKey: s.LargestUserKey, LargestTrailer: s.LargestTrailer,

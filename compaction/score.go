@@ -20,27 +20,41 @@ const scoreScale = 10
 // Scores rates the levels that can be compacted from, neediest first. Files that
 // are being compacted do not count. As in RocksDB, L0 is rated by its number of
 // files and by its size, deeper levels by their size over their target; with
-// dynamic level bytes, what is about to arrive from above counts with the target.
+// dynamic level bytes, what is about to arrive from above counts with the target,
+// and levels that are not needed are drained. The sorted runs of the universal style
+// and the files of the FIFO style are rated as L0.
 func Scores(in *Input, s LevelShape) []Score {
 	v, o := in.Version, in.Options
+	switch o.Style {
+	case Universal:
+		return []Score{{0, in.scoreUniversal()}}
+	case FIFO:
+		return []Score{{0, in.scoreFIFO()}}
+	case NoStyle:
+		return nil
+	}
 	scores := make([]Score, 0, v.NumLevels())
-	var arriving uint64
+	arriving := float64(v.LevelBytes(0))
 	for level := range v.NumLevels() - 1 {
-		idle, total := in.idleBytes(v.Levels[level])
-		var score float64
 		if level == 0 {
-			score = in.scoreL0(s, &arriving)
-		} else {
-			limit := s.MaxBytes[level]
-			switch {
-			case !o.DynamicLevelBytes || idle < limit:
-				score = float64(idle) / float64(limit)
-			default:
-				score = float64(idle) / (float64(limit) + float64(arriving)) * scoreScale
+			scores = append(scores, Score{0, in.scoreL0(s)})
+			continue
+		}
+		idle, limit := in.idleBytes(v.Levels[level]), s.MaxBytes[level]
+		score := float64(idle) / float64(limit)
+		if o.DynamicLevelBytes {
+			if idle >= limit {
+				score = float64(idle) / (float64(limit) + arriving) * scoreScale
 			}
-			if total > limit {
-				arriving += total - limit
+			if idle > 0 && level <= s.Unnecessary {
+				score = max(score, scoreScale*(1.001+0.001*float64(s.Unnecessary-level)))
 			}
+		}
+		switch total := v.LevelBytes(level); {
+		case level <= s.Unnecessary:
+			arriving += float64(total)
+		case total > limit:
+			arriving += float64(total - limit)
 		}
 		scores = append(scores, Score{level, score})
 	}
@@ -48,15 +62,15 @@ func Scores(in *Input, s LevelShape) []Score {
 	return scores
 }
 
-func (in *Input) scoreL0(s LevelShape, arriving *uint64) float64 {
+func (in *Input) scoreL0(s LevelShape) float64 {
 	v, o := in.Version, in.Options
-	files, size := 0, uint64(0)
+	files := 0
 	for _, f := range v.Levels[0] {
 		if !in.Running.Busy(f) {
 			files++
-			size += f.Size
 		}
 	}
+	size := in.idleBytes(v.Levels[0])
 	score := float64(files) / float64(max(o.L0Trigger, 1))
 	if v.NumLevels() == 1 {
 		return score
@@ -67,31 +81,33 @@ func (in *Input) scoreL0(s LevelShape, arriving *uint64) float64 {
 	if size >= o.MaxBytesForLevelBase {
 		// Few but large files: do not let L0 outgrow the base level.
 		score = max(score, 1.01)
-		base := max(v.LevelBytes(s.BaseLevel), min(s.MaxBytes[s.BaseLevel], o.MaxBytesForLevelBase), 1)
-		score = max(score, float64(size)/float64(base))
+	}
+	if target := s.MaxBytes[s.BaseLevel]; size > target {
+		score = max(score, float64(size)/float64(max(in.compensatedBytes(v.Levels[s.BaseLevel]), target)))
 	}
 	if score > 1 {
 		score *= scoreScale
-		*arriving += size
 	}
 	return score
 }
 
-// idleBytes is the size of the files that no compaction has taken, and of all.
-func (in *Input) idleBytes(files []*manifest.FileMetadata) (idle, total uint64) {
+// idleBytes is the compensated size of the files that no compaction has taken.
+func (in *Input) idleBytes(files []*manifest.FileMetadata) (n uint64) {
 	for _, f := range files {
-		total += f.Size
 		if !in.Running.Busy(f) {
-			idle += f.Size
+			n += in.compensated(f)
 		}
 	}
-	return idle, total
+	return n
 }
 
 // PendingBytes estimates how many bytes compactions must rewrite until every
 // level is within its target, as RocksDB's estimate-pending-compaction-bytes,
-// which write stalls go by.
+// which write stalls go by. Zero for other styles than the leveled one.
 func PendingBytes(v *manifest.Version, o *Options, s LevelShape) uint64 {
+	if o.Style != Leveled {
+		return 0
+	}
 	var pending, coming float64
 	l0 := float64(v.LevelBytes(0))
 	fromL0 := len(v.Levels[0]) >= o.L0Trigger || v.LevelBytes(0) >= o.MaxBytesForLevelBase

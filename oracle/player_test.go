@@ -130,7 +130,7 @@ func (p *player) do(line string) error {
 	case "flush":
 		return cf.Flush(context.Background(), nil)
 	case "compact":
-		return cf.CompactRange(context.Background(), &flatrock.CompactRangeOptions{Force: true}, nil, nil)
+		return cf.CompactRange(context.Background(), &flatrock.CompactRangeOptions{BottommostLevelCompaction: flatrock.BottommostForce}, nil, nil)
 	case "drop":
 		return p.db.DropColumnFamily(cf)
 	}

@@ -190,7 +190,7 @@ func (l *ldb) compact() error {
 		return err
 	}
 	return l.withFamily(false, func(cf *flatrock.ColumnFamily) error {
-		if err := cf.CompactRange(l.ctx, &flatrock.CompactRangeOptions{Force: true}, from, to); err != nil {
+		if err := cf.CompactRange(l.ctx, &flatrock.CompactRangeOptions{BottommostLevelCompaction: flatrock.BottommostForce}, from, to); err != nil {
 			return failedf("%w", err)
 		}
 		return nil

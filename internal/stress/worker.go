@@ -59,7 +59,7 @@ func (w *worker) seldom(op int) error {
 	case op < 12:
 		return cf.Flush(ctx, &flatrock.FlushOptions{NoWait: true})
 	case op < 18:
-		o := &flatrock.CompactRangeOptions{Force: w.rng.IntN(2) == 0}
+		o := &flatrock.CompactRangeOptions{BottommostLevelCompaction: flatrock.BottommostLevelCompaction(w.rng.IntN(4))}
 		if w.rng.IntN(2) == 0 {
 			return w.barrier(f, func() error { return cf.CompactRange(ctx, o, nil, nil) })
 		}
