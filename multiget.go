@@ -19,7 +19,7 @@ type GetResult struct {
 	Err error
 }
 
-// multiGetStage is how many keys go through the stages together: done than the
+// multiGetStage is how many keys go through the stages together: more than the
 // misses that a core can have in flight, few enough to stay in the first cache.
 const multiGetStage = 32
 
@@ -69,7 +69,7 @@ func (s *readState) multiGetGuarded(ro *ReadOptions, seq uint64, userKeys [][]by
 
 // multiGet runs a batch of at most multiGetStage keys through the sources, newest
 // first. Within a source the keys go through each step together: hash all, touch
-// all buckets, touch all rows, then compare and copy. What needs done than one
+// all buckets, touch all rows, then compare and copy. What needs more than one
 // entry of a key (merge operands, range tombstones) leaves for the plain Get.
 func (s *readState) multiGet(ro *ReadOptions, seq uint64, userKeys [][]byte, results []GetResult, counts *getCounts) {
 	var looks [multiGetStage]keys.Lookup

@@ -119,11 +119,11 @@ func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32, p mmapf
 	if bloomBits == 0 {
 		size = 0
 	}
-	tagged := int64(0)
+	lined := int64(0)
 	if v.extractor != nil {
-		tagged = ib.tagsBound(buckets)
+		lined = linesSize(ib.prefixes)
 	}
-	a, err := r.reserve(bound+tagged+size+blockAlign, p, indexArena)
+	a, err := r.reserve(bound+lined+size+blockAlign, p, indexArena)
 	if err != nil {
 		return err
 	}
@@ -133,18 +133,18 @@ func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32, p mmapf
 	if err != nil {
 		return err
 	}
-	var tags []byte
-	if tagged > 0 {
-		if tags, err = r.alloc(a, int(tagged)); err != nil {
-			return err
-		}
-	}
 	head := ib.headerLen(buckets)
-	b, tags := ib.build(mem[blockAlign-head:], tags, buckets)
+	b := ib.build(mem[blockAlign-head:], buckets)
 	if v.index, err = decodeIndex(r.file, -1, b); err != nil {
 		return err
 	}
-	v.index.off, v.index.tags = -1, tags
+	v.index.off = -1
+	if lined > 0 {
+		if v.lines, err = r.alloc(a, int(lined)); err != nil {
+			return err
+		}
+		v.lines.fill(ib.records.all())
+	}
 	if size == 0 {
 		return nil
 	}
@@ -277,7 +277,7 @@ func (r *Reader) verifyIndex(v *view) error {
 			}
 			continue
 		}
-		offsets, _, ok := v.index.record(int(b &^ subIndexBit))
+		offsets, ok := v.index.record(int(b &^ subIndexBit))
 		if !ok {
 			return v.index.recordError(r.file, int(b&^subIndexBit))
 		}

@@ -15,9 +15,10 @@ import (
 // reading it needs the guard. No pin is set. Errors match keys.ErrCorruption,
 // mmapfs.ErrFault, or ErrInvalidArgument in full scan mode.
 //
-// It costs the cache misses of the bloom filter and the bucket, which overlap,
-// then of the row; between them a sub-index record and its rows where prefixes
-// share a bucket. No allocation, no lock, no system call.
+// It costs the cache miss of a line of the index, then of the row. Where the file
+// has no lines, and for the few prefixes that they leave out, it is the bloom filter
+// and the bucket, which overlap, then a sub-index record and its rows where
+// prefixes share a bucket, then the row. No allocation, no lock, no system call.
 func (r *Reader) Get(look *keys.Lookup, _ *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
 	v := r.view.Load()
 	if v.detour {
@@ -26,14 +27,14 @@ func (r *Reader) Get(look *keys.Lookup, _ *table.Pin) (value []byte, trailer uin
 		}
 	}
 	prefixLen, h := v.target(look)
-	bucket := v.probe(h)
-	if bucket == emptyBucket {
+	p := v.place(h)
+	if p.none() {
 		return nil, 0, false, nil
 	}
 	if v.rowsFault {
-		return v.readGuarded(look, prefixLen, h, bucket)
+		return v.readGuarded(look, prefixLen, h, p)
 	}
-	return v.read(look, prefixLen, h, bucket)
+	return v.read(look, prefixLen, h, p)
 }
 
 func (v *view) getGuarded(look *keys.Lookup) (value []byte, trailer uint64, ok bool, err error) {
@@ -43,23 +44,38 @@ func (v *view) getGuarded(look *keys.Lookup) (value []byte, trailer uint64, ok b
 	old := mmapfs.Guard()
 	defer mmapfs.Unguard(old, &err)
 	prefixLen, h := v.target(look)
-	return v.read(look, prefixLen, h, v.probe(h))
+	return v.read(look, prefixLen, h, v.place(h))
 }
 
-func (v *view) readGuarded(look *keys.Lookup, prefixLen int, h, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
+func (v *view) readGuarded(look *keys.Lookup, prefixLen int, h uint32, p place) (value []byte, trailer uint64, ok bool, err error) {
 	old := mmapfs.Guard()
 	defer mmapfs.Unguard(old, &err)
-	return v.read(look, prefixLen, h, bucket)
+	return v.read(look, prefixLen, h, p)
 }
 
 // rowTouch is how much of a row is loaded at once: three cache lines.
 const rowTouch = 2*blockAlign + 1
 
-// read finishes a Get from the value of its bucket.
-func (v *view) read(look *keys.Lookup, prefixLen int, h, bucket uint32) (value []byte, trailer uint64, ok bool, err error) {
-	off, checked, ok, err := v.locate(look.UserKey, look.Trailer(), prefixLen, h, bucket)
+// read finishes a Get from where the index says that the prefix is.
+func (v *view) read(look *keys.Lookup, prefixLen int, h uint32, p place) (value []byte, trailer uint64, ok bool, err error) {
+	if p.line {
+		if value, trailer, ok, err = v.scan(look, prefixLen, int(p.at), false); ok || err != nil || !p.maybe {
+			return value, trailer, ok, err
+		}
+		p = place{at: v.probe(h)}
+	}
+	off, checked, ok, err := v.locate(look.UserKey, look.Trailer(), prefixLen, p.at)
 	if !ok {
 		return nil, 0, false, err
+	}
+	return v.scan(look, prefixLen, off, checked)
+}
+
+// scan looks for the lookup's row from offset off on. checked tells that the row
+// there is known to have the prefix.
+func (v *view) scan(look *keys.Lookup, prefixLen, off int, checked bool) (value []byte, trailer uint64, ok bool, err error) {
+	if off >= len(v.rows) {
+		return nil, 0, false, keys.Corruptf(v.file, v.index.off, "index: expected the offset of a row in %d bytes of rows, found %d", len(v.rows), off)
 	}
 	// The value's cache lines come with the key's: where the value lies is known only
 	// once the key's line is there, too late to load them beside it.
@@ -209,20 +225,20 @@ type Cursor struct {
 	prefixLen int
 	touched   uint64 // what the stages loaded: keeps the loads alive
 	hash      uint32
-	bucket    uint32
+	p         place
 	stage     uint8
-	maybe     bool
 }
 
 const (
-	stageBucket uint8 = iota // the bucket comes next
+	stageLine   uint8 = iota // what the line says comes next
+	stageBucket              // what the bucket says does
 	stageRecord              // the rows of the sub-index record do
 	stageRows                // all is loaded
 	stageNone                // there is no such row
 )
 
-// StageBucket begins a lookup: it loads bloom filter and bucket, and waits for
-// neither. A batch calls it for all its lookups, then StageRow for all until
+// StageBucket begins a lookup: it loads its line of the index, or else bucket and bloom
+// filter, and waits for none. A batch calls it for all its lookups, then StageRow for all until
 // none asks for more, then Finish for each, so that the cache misses of a stage
 // overlap. If CanFault, all of that runs under the caller's mmapfs.Guard: unlike Get,
 // the stages do not raise it themselves.
@@ -236,49 +252,57 @@ func (r *Reader) StageBucket(look *keys.Lookup, c *Cursor) {
 		c.stage = stageNone
 		return
 	}
-	prefixLen, h := v.target(look)
-	c.prefixLen, c.hash = prefixLen, h
-	c.bucket = v.index.at(h)
-	c.maybe = v.bloom.mayContain(h)
+	c.prefixLen, c.hash = v.target(look)
+	if len(v.lines) > 0 {
+		c.touched += v.lines.touch(c.hash)
+		c.stage = stageLine
+		return
+	}
+	c.stageProbe()
+}
+
+// stageProbe loads bucket and bloom filter.
+func (c *Cursor) stageProbe() {
+	c.p = place{at: c.v.probe(c.hash)}
 	c.stage = stageBucket
 }
 
-// StageRow loads what comes after the bucket: the row, or the sub-index record.
-// After a record it returns true: call it once more, for the record's rows, when
-// the other lookups of the batch have had their turn. Finish may be called at any time.
+// StageRow loads what comes next. It returns true if that was not yet the row: call
+// it once more when the other lookups of the batch have had their turn. Finish may
+// be called at any time after StageBucket.
 func (r *Reader) StageRow(c *Cursor) (again bool) {
 	v := c.v
 	switch c.stage {
+	case stageLine:
+		off, f := v.lines.find(c.hash)
+		switch f {
+		case foundNone:
+			c.stage = stageNone
+			return false
+		case foundAsk:
+			c.stageProbe()
+			return true
+		}
+		c.p = place{at: uint32(off), line: true, maybe: f == foundMaybe}
+		c.touched += touchRow(v.rows, off)
+		c.stage = stageRows
 	case stageBucket:
-		if !c.maybe || c.bucket == emptyBucket {
+		if c.p.none() {
 			c.stage = stageNone
 			return false
 		}
-		if c.bucket&subIndexBit == 0 {
-			c.touched += touchRow(v.rows, int(c.bucket))
+		if c.p.at&subIndexBit == 0 {
+			c.touched += touchRow(v.rows, int(c.p.at))
 			c.stage = stageRows
 			return false
 		}
-		if p := int(c.bucket &^ subIndexBit); p < len(v.index.sub) {
+		if p := int(c.p.at &^ subIndexBit); p < len(v.index.sub) {
 			c.touched += uint64(v.index.sub[p])
-			if v.index.tags != nil {
-				c.touched += uint64(v.index.tags[p/4])
-			}
 		}
 		c.stage = stageRecord
 		return true
 	case stageRecord:
-		if offsets, start, ok := v.index.record(int(c.bucket &^ subIndexBit)); ok {
-			if n := len(offsets) / 4; v.index.tags != nil && n <= maxTagged {
-				first, more := v.index.tagged(start, n, tagOf(c.hash))
-				if first < 0 {
-					c.stage = stageNone
-					return false
-				}
-				if !more {
-					offsets = offsets[4*first:][:4]
-				}
-			}
+		if offsets, ok := v.index.record(int(c.p.at &^ subIndexBit)); ok {
 			if len(offsets) > 4*touchRecords {
 				// The search begins in the middle.
 				offsets = offsets[len(offsets)/8*4:][:4]
@@ -310,11 +334,17 @@ func touchRow(rows []byte, off int) (sum uint64) {
 
 // Finish is Get for a staged lookup.
 func (r *Reader) Finish(look *keys.Lookup, c *Cursor) (value []byte, trailer uint64, ok bool, err error) {
-	if !c.maybe || c.stage == stageNone {
-		if c.v.noSeek {
+	switch v := c.v; c.stage {
+	case stageNone:
+		if v.noSeek {
 			return nil, 0, false, errFullScan("Get()")
 		}
 		return nil, 0, false, nil
+	case stageLine:
+		c.p = v.place(c.hash)
 	}
-	return c.v.read(look, c.prefixLen, c.hash, c.bucket)
+	if c.p.none() {
+		return nil, 0, false, nil
+	}
+	return c.v.read(look, c.prefixLen, c.hash, c.p)
 }

@@ -25,7 +25,6 @@ const maxBuckets = MaxFileSize / 4
 type index struct {
 	slots    prefixhash.Slots // of bucket.Count() buckets; nil if there is no index
 	sub      []byte
-	tags     []byte // of the sub-index; nil if there are none. See tagOf
 	bucket   prefixhash.Buckets
 	off      int64 // of the block in the file, -1 if built in memory
 	subOff   int64 // of the sub-index in the file
@@ -57,56 +56,13 @@ func decodeIndex(file string, off int64, b []byte) (index, error) {
 func (x *index) at(hash uint32) uint32 { return x.slots.At(x.bucket.Of(hash)) }
 
 // record returns the row offsets of the sub-index record at offset p: fixed32
-// each, at least one, in row order, and where in the sub-index they start. ok is
-// false on damage.
-func (x *index) record(p int) (offsets []byte, start int, ok bool) {
+// each, at least one, in row order. ok is false on damage.
+func (x *index) record(p int) (offsets []byte, ok bool) {
 	n, p := uvarint32(x.sub, p)
 	if p < 0 || n == 0 || uint64(n)*4 > uint64(len(x.sub)-p) {
-		return nil, 0, false
+		return nil, false
 	}
-	return x.sub[p : p+int(n)*4], p, true
-}
-
-// A tag is a byte of the prefix hash beside an offset of the sub-index: it tells
-// most rows of a bucket apart without a look at them, and each look is a cache miss,
-// on small pages two. The tag of the offset stored at byte p of the sub-index is
-// tags[p/4]: offsets of one record lie 4 bytes apart, and at least 5 from those
-// of the next, since a count comes between.
-
-// tagOf is the tag of a prefix hash. Hashes of one bucket are congruent, so their
-// low bits say little; the product mixes the others in.
-func tagOf(hash uint32) byte { return byte(hash * 0x9E3779B1 >> 24) }
-
-// tagsLen is how many tags a sub-index of so many bytes has.
-func tagsLen(sub int) int { return (sub + 3) / 4 }
-
-// maxTagged is how many offsets of a record are told apart by tags; longer records
-// are bisected.
-const maxTagged = 64
-
-// tagged looks for the offsets of a record, n of them from start on, that have the
-// tag: the first of them, -1 if there is none, and whether there are more.
-func (x *index) tagged(start, n int, tag byte) (first int, more bool) {
-	first = -1
-	tags := x.tags[start/4:]
-	for i, t := range tags[:min(n, len(tags))] {
-		if t != tag {
-			continue
-		}
-		if first >= 0 {
-			return first, true
-		}
-		first = i
-	}
-	return first, false
-}
-
-// decodeTags checks the length of a block of tags.
-func decodeTags(file string, off int64, b []byte, sub int) ([]byte, error) {
-	if len(b) != tagsLen(sub) {
-		return nil, keys.Corruptf(file, off, "index tags: expected %d bytes for a sub-index of %d, found %d", tagsLen(sub), sub, len(b))
-	}
-	return b, nil
+	return x.sub[p : p+int(n)*4], true
 }
 
 func (x *index) recordError(file string, p int) error {
@@ -176,17 +132,11 @@ func (b *indexBuilder) headerLen(buckets uint32) int {
 	return coding.UvarintLen(uint64(buckets)) + coding.UvarintLen(uint64(b.prefixes))
 }
 
-// tagsBound bounds the size of the tags.
-func (b *indexBuilder) tagsBound(buckets uint32) int64 {
-	return (b.sizeBound(buckets)-4*int64(buckets))/4 + 1
-}
-
 // build encodes the index at the front of dst, which must be zero and hold
-// sizeBound bytes, and returns the part used; and the tags in tags, which must
-// hold tagsBound bytes or be nil, for none. The bucket array counts records
+// sizeBound bytes, and returns the part used. The bucket array counts records
 // first, then holds the place of the next one, and then what the format says,
 // so that no memory but dst is needed.
-func (b *indexBuilder) build(dst, tags []byte, buckets uint32) (encoded, used []byte) {
+func (b *indexBuilder) build(dst []byte, buckets uint32) []byte {
 	head := coding.AppendUvarint(dst[:0], uint64(buckets))
 	head = coding.AppendUvarint(head, uint64(b.prefixes))
 	slots := prefixhash.Slots(dst[len(head) : len(head)+int(buckets)*prefixhash.SlotLen])
@@ -216,9 +166,6 @@ func (b *indexBuilder) build(dst, tags []byte, buckets uint32) (encoded, used []
 		}
 		at := v &^ subIndexBit
 		binary.LittleEndian.PutUint32(sub[at:], uint32(rec))
-		if tags != nil {
-			tags[at/4] = tagOf(uint32(rec >> 32))
-		}
 		slots.Set(i, v+4)
 	}
 	start := 0
@@ -229,10 +176,7 @@ func (b *indexBuilder) build(dst, tags []byte, buckets uint32) (encoded, used []
 			start = p + int(n)*4
 		}
 	}
-	if tags != nil {
-		tags = tags[:tagsLen(end)]
-	}
-	return dst[:len(head)+len(slots)+end], tags
+	return dst[:len(head)+len(slots)+end]
 }
 
 // packed is a list that grows without copying.

@@ -242,11 +242,23 @@ func (it *iterator) seekPrefixGE(look *keys.Lookup, trailer uint64) bool {
 	if !it.v.lookHash {
 		return it.seekGE(look.UserKey, trailer) && it.inPrefix(prefix)
 	}
-	bucket := it.v.probe(look.Hash)
-	if bucket == emptyBucket {
+	p := it.v.place(look.Hash)
+	if p.line {
+		if !it.loadSeekable(int(p.at)) {
+			return false
+		}
+		if it.inPrefix(prefix) {
+			return it.forward(look.UserKey, trailer) && it.inPrefix(prefix)
+		}
+		if !p.maybe {
+			return false
+		}
+		p = place{at: it.v.probe(look.Hash)}
+	}
+	if p.none() {
 		return false
 	}
-	off, checked, ok, err := it.v.locate(look.UserKey, trailer, look.PrefixLen, look.Hash, bucket)
+	off, checked, ok, err := it.v.locate(look.UserKey, trailer, look.PrefixLen, p.at)
 	if !ok {
 		it.err = err
 		return false

@@ -14,7 +14,7 @@ const (
 	metaChecksums  = "flatrock.checksums"
 	metaTombstones = "flatrock.range_deletes"
 	metaRowIndex   = "flatrock.row_index"
-	metaIndexTags  = "flatrock.index_tags"
+	metaIndexLines = "flatrock.index_lines"
 )
 
 // propChecksums is a property of files that have metaChecksums, so that damage to

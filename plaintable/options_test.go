@@ -253,7 +253,7 @@ func TestIndexMatchesTheFactSheet(t *testing.T) {
 	b.begins()
 	b.row(0x9476e1e6, 0, true)
 	buckets := bucketsFor(1, 0.75)
-	got, _ := b.build(make([]byte, b.sizeBound(buckets)), make([]byte, b.tagsBound(buckets)), buckets)
+	got := b.build(make([]byte, b.sizeBound(buckets)), buckets)
 	if want := []byte{2, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f}; !bytes.Equal(got, want) {
 		t.Fatalf("expected % x, found % x", want, got)
 	}

@@ -291,11 +291,11 @@ func (r *Reader) decodeStored(v *view, h block.Handle) error {
 	if v.index, err = decodeIndex(r.file, int64(h.Offset), b); err != nil {
 		return err
 	}
-	if h, ok := block.FindMeta(r.layout.meta, metaIndexTags); ok && v.extractor != nil {
-		if b, err = r.section(v.whole, metaIndexTags, h); err != nil {
+	if h, ok := block.FindMeta(r.layout.meta, metaIndexLines); ok && v.extractor != nil {
+		if b, err = r.section(v.whole, metaIndexLines, h); err != nil {
 			return err
 		}
-		if v.index.tags, err = decodeTags(r.file, int64(h.Offset), b, len(v.index.sub)); err != nil {
+		if v.lines, err = decodeLines(r.file, int64(h.Offset), b, v.index.prefixes); err != nil {
 			return err
 		}
 	}
@@ -318,7 +318,7 @@ func (r *Reader) totalOrderRowIndex(v *view) error {
 	}
 	switch b := v.index.slots.At(0); {
 	case b&subIndexBit != 0:
-		offsets, _, ok := v.index.record(int(b &^ subIndexBit))
+		offsets, ok := v.index.record(int(b &^ subIndexBit))
 		if !ok {
 			return v.index.recordError(r.file, int(b&^subIndexBit))
 		}
@@ -375,7 +375,7 @@ func (r *Reader) clone(a *mmapfs.Arena, b []byte) ([]byte, error) {
 // copyIndex moves v's index and bloom filter to an arena of their own, with bloom
 // lines and buckets on cache lines.
 func (r *Reader) copyIndex(v *view, p mmapfs.Placement) (err error) {
-	a, err := r.reserve(int64(len(v.index.slots)+len(v.index.sub)+len(v.index.tags)+v.bloom.bytes()), p, indexArena)
+	a, err := r.reserve(int64(len(v.index.slots)+len(v.index.sub)+len(v.lines)+v.bloom.bytes()), p, indexArena)
 	if err != nil {
 		return err
 	}
@@ -385,8 +385,8 @@ func (r *Reader) copyIndex(v *view, p mmapfs.Placement) (err error) {
 	if v.index.sub, err = r.clone(a, v.index.sub); err != nil {
 		return err
 	}
-	if v.index.tags != nil {
-		if v.index.tags, err = r.clone(a, v.index.tags); err != nil {
+	if v.lines != nil {
+		if v.lines, err = r.clone(a, v.lines); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 // changes; Reader.Load makes another.
 type view struct {
 	rows   []byte
+	lines  lineIndex // nil if there are none: the buckets serve
 	index  index
 	bloom  bloomFilter
 	format rowFormat
@@ -77,6 +78,29 @@ func (v *view) hasPrefix(userKey, prefix []byte) bool {
 	return v.extractor == nil || v.prefixLen(userKey) == len(prefix) && string(userKey[:len(prefix)]) == string(prefix)
 }
 
+// place is where the index says that the rows of a prefix begin.
+type place struct {
+	at    uint32 // the offset of a row if line, else a bucket
+	line  bool   // a line says so: the row is the prefix's first, or there is none of it
+	maybe bool   // line, but if the row is another's the buckets must be asked
+}
+
+// none reports whether there is no such prefix.
+func (p place) none() bool { return p.at == emptyBucket && !p.line }
+
+// place asks the index for a prefix hash.
+func (v *view) place(h uint32) place {
+	if len(v.lines) > 0 {
+		switch off, f := v.lines.find(h); f {
+		case foundNone:
+			return place{at: emptyBucket}
+		case foundRow, foundMaybe:
+			return place{at: uint32(off), line: true, maybe: f == foundMaybe}
+		}
+	}
+	return place{at: v.probe(h)}
+}
+
 // probe returns the bucket of hash h, emptyBucket if the bloom filter rules it
 // out. The bucket is loaded first, so that its miss overlaps those of the filter.
 func (v *view) probe(h uint32) (bucket uint32) {
@@ -105,27 +129,18 @@ const touchRecords = 16
 
 // locate finds where a scan for (userKey, trailer) in a bucket begins: at the
 // last indexed row before it, or at the first after it. checked tells that the
-// row has the prefix; ok is false if no row of the bucket does. h is the prefix hash.
-func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, h, bucket uint32) (off int, checked, ok bool, err error) {
+// row has the prefix; ok is false if no row of the bucket does.
+func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, bucket uint32) (off int, checked, ok bool, err error) {
 	if bucket&subIndexBit == 0 {
 		return int(bucket), v.extractor == nil, bucket < emptyBucket, nil
 	}
 	p := int(bucket &^ subIndexBit)
-	offsets, start, ok := v.index.record(p)
+	offsets, ok := v.index.record(p)
 	if !ok {
 		return 0, false, false, v.index.recordError(v.file, p)
 	}
 	n := len(offsets) / 4
 	at := rowIndex(offsets)
-	if v.index.tags != nil && n <= maxTagged {
-		// Every prefix has a record with its tag, at its first row.
-		switch first, more := v.index.tagged(start, n, tagOf(h)); {
-		case first < 0:
-			return 0, false, false, nil
-		case !more:
-			return at.at(first), false, true, nil
-		}
-	}
 	touched := false
 	var st run
 	var r row

@@ -194,7 +194,7 @@ func (w *Writer) storesBloom() bool { return w.o.StoreIndexInFile && w.o.BloomBi
 func (w *Writer) rowOverhead() int64 {
 	n := int64(4 + 8) // row index, and a chunk checksum
 	if w.o.StoreIndexInFile {
-		n += 8 + int64(w.o.BloomBitsPerKey)/8 + 1
+		n += 8 + int64(w.o.BloomBitsPerKey)/8 + 1 + lineSize/lineFill + 1
 		if r := w.o.HashTableRatio; r > 0 {
 			n += int64(min(4/r, 4*maxBuckets)) + 4
 		}
@@ -217,8 +217,8 @@ func (w *Writer) EstimatedSize() int64 {
 			return MaxFileSize + 1
 		}
 		n += w.index.sizeBound(buckets)
-		if w.storesTags() {
-			n += w.index.tagsBound(buckets)
+		if w.storesLines() {
+			n += linesSize(w.index.prefixes)
 		}
 		if w.storesBloom() {
 			size, _ := bloomSize(w.bloomBits(), w.o.BloomLocality)
@@ -228,8 +228,8 @@ func (w *Writer) EstimatedSize() int64 {
 	return n
 }
 
-// storesTags: in total order all rows have one prefix, and so one tag.
-func (w *Writer) storesTags() bool { return !w.o.RocksDBLayout && w.o.Extractor != nil }
+// storesLines: in total order all rows have one prefix, and lines tell nothing apart.
+func (w *Writer) storesLines() bool { return !w.o.RocksDBLayout && w.o.Extractor != nil }
 
 func (w *Writer) hashRatio() float64 {
 	if w.o.Extractor == nil {
@@ -381,15 +381,13 @@ func (w *Writer) writeTail() {
 			t.put(block.MetaPlainTableBloom, b, blockAlign, 0)
 		}
 		buckets := bucketsFor(w.index.prefixes, w.hashRatio())
-		var tags []byte
-		if w.storesTags() {
-			tags = make([]byte, w.index.tagsBound(buckets))
-		}
-		b, tags := w.index.build(make([]byte, w.index.sizeBound(buckets)), tags, buckets)
+		b := w.index.build(make([]byte, w.index.sizeBound(buckets)), buckets)
 		indexSize = len(b)
 		t.put(block.MetaPlainTableIndex, b, blockAlign, w.index.headerLen(buckets))
-		if tags != nil {
-			t.put(metaIndexTags, tags, 1, 0)
+		if w.storesLines() {
+			lines := make(lineIndex, linesSize(w.index.prefixes))
+			lines.fill(w.index.records.all())
+			t.put(metaIndexLines, lines, lineSize, 0)
 		}
 	}
 	w.index, w.rowHashes = indexBuilder{prefixes: w.index.prefixes}, packed{}
