@@ -73,11 +73,11 @@ func verifyFamilies(ctx context.Context, families []*ColumnFamily) error {
 }
 
 func (cf *ColumnFamily) verify(ctx context.Context) error {
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return err
 	}
-	defer s.release(stripe)
+	defer s.release(reader)
 	for _, level := range s.files.levels {
 		for _, r := range level {
 			if err := ctx.Err(); err != nil {

@@ -76,6 +76,8 @@ type DB struct {
 	marks      []*manifest.VersionEdit      // what Open adds to the MANIFEST; see markRangeDeletes
 	creating   atomic.Pointer[ColumnFamily] // the family that CreateColumnFamily adds, for the MANIFEST's comparator
 
+	readers slotSet
+
 	mu sync.Mutex
 	// Guarded by mu.
 	families   []*ColumnFamily // by id

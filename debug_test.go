@@ -11,8 +11,8 @@ import (
 // entriesOf lists every internal entry of a key, source by source, for failure messages.
 func entriesOf(cf *ColumnFamily, key []byte) string {
 	var b strings.Builder
-	s, stripe := cf.acquire()
-	defer s.release(stripe)
+	s, reader := cf.acquire()
+	defer s.release(reader)
 	list := func(name string, it table.Iterator) {
 		for ok := it.SeekGE(key, keys.Pack(keys.MaxSeq, keys.KindSeek)); ok && string(it.UserKey()) == string(key); ok = it.Next() {
 			fmt.Fprintf(&b, "  %s: #%d %v %.40q\n", name, keys.Seq(it.Trailer()), keys.KindOf(it.Trailer()), it.Value())

@@ -42,7 +42,7 @@ func (cf *ColumnFamily) DeleteFilesInRanges(ranges []KeyRange, includeEnd bool) 
 	var taken []*compaction.Choice // no compaction may begin with the files
 	db.mu.Lock()
 	// The pinned state keeps the version, whatever becomes of the family.
-	pinned, stripe := cf.acquire()
+	pinned, reader := cf.acquire()
 	if cf.files != nil {
 		for _, r := range ranges {
 			for level := 1; level < cf.files.version.NumLevels(); level++ {
@@ -70,7 +70,7 @@ func (cf *ColumnFamily) DeleteFilesInRanges(ranges []KeyRange, includeEnd bool) 
 	}
 	db.work.Broadcast()
 	db.mu.Unlock()
-	pinned.release(stripe)
+	pinned.release(reader)
 	return err
 }
 

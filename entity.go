@@ -78,11 +78,11 @@ func (db *DB) GetEntity(ro *ReadOptions, key []byte, e *Entity) error {
 // GetEntity is DB.GetEntity for this column family.
 func (cf *ColumnFamily) GetEntity(ro *ReadOptions, key []byte, e *Entity) error {
 	e.Columns = e.Columns[:0]
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return err
 	}
-	defer s.release(stripe)
+	defer s.release(reader)
 	return s.getEntity(ro, cf.readSeq(ro), key, e)
 }
 
@@ -107,11 +107,11 @@ func (cf *ColumnFamily) MultiGetEntity(ro *ReadOptions, keys [][]byte, results [
 	} else {
 		results = append(results[:cap(results)], make([]EntityResult, n-cap(results))...)
 	}
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return results[:0], err
 	}
-	defer s.release(stripe)
+	defer s.release(reader)
 	seq := cf.readSeq(ro)
 	for i, k := range keys {
 		results[i].Columns = results[i].Columns[:0]

@@ -19,20 +19,20 @@ func (db *DB) Get(ro *ReadOptions, key, dst []byte) ([]byte, error) {
 
 // Get is DB.Get for this column family.
 func (cf *ColumnFamily) Get(ro *ReadOptions, key, dst []byte) ([]byte, error) {
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return dst, err
 	}
 	var look keys.Lookup
 	switch {
 	case cf.db.stats != nil || ro.measured():
-		dst, err = s.getObserved(stripe, ro, key, dst)
+		dst, err = s.getObserved(reader.stripe(), ro, key, dst)
 	case s.files.faultable:
 		dst, err = s.getGuarded(ro, &look, key, dst)
 	default:
 		dst, err = s.getInto(ro, &look, key, dst)
 	}
-	s.release(stripe)
+	s.release(reader)
 	return dst, err
 }
 
@@ -68,7 +68,7 @@ type PinnedValue struct {
 	value  []byte
 	own    []byte // backs value when it had to be copied
 	state  *readState
-	stripe uint32
+	reader *reader
 	pin    table.Pin
 }
 
@@ -79,7 +79,7 @@ func (p *PinnedValue) Value() []byte { return p.value }
 func (p *PinnedValue) Release() {
 	p.pin.Release()
 	if p.state != nil {
-		p.state.release(p.stripe)
+		p.state.release(p.reader)
 		p.state = nil
 	}
 	p.value = nil
@@ -96,7 +96,7 @@ func (db *DB) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) error {
 // GetPinned is DB.GetPinned for this column family.
 func (cf *ColumnFamily) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) error {
 	p.Release()
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (cf *ColumnFamily) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) e
 		var look keys.Lookup
 		p.own, err = s.getGuarded(ro, &look, key, p.own[:0])
 		p.value = p.own
-		s.release(stripe)
+		s.release(reader)
 		return err
 	}
 	var look keys.Lookup
@@ -122,24 +122,24 @@ func (cf *ColumnFamily) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) e
 	}
 	if err != nil {
 		p.pin.Release()
-		s.release(stripe)
+		s.release(reader)
 		return err
 	}
-	p.value, p.state, p.stripe = value, s, stripe
+	p.value, p.state, p.reader = value, s, reader
 	return nil
 }
 
 // enter pins the read state of a family that is open.
-func (cf *ColumnFamily) enter() (*readState, uint32, error) {
-	s, stripe := cf.acquire()
+func (cf *ColumnFamily) enter() (*readState, *reader, error) {
+	s, reader := cf.acquire()
 	if s.active == nil { // what Close publishes
-		s.release(stripe)
+		s.release(reader)
 		if cf.dropped.Load() {
-			return nil, 0, fmt.Errorf("%w: %q", ErrColumnFamilyDropped, cf.name)
+			return nil, nil, fmt.Errorf("%w: %q", ErrColumnFamilyDropped, cf.name)
 		}
-		return nil, 0, ErrClosed
+		return nil, nil, ErrClosed
 	}
-	return s, stripe, nil
+	return s, reader, nil
 }
 
 // readSeq is the newest sequence number that a read may see. It is taken after

@@ -81,7 +81,7 @@ func (in *ingestion) place(haveSnapshots bool) error {
 	db := in.db
 	in.lastSeq = db.lastSeq
 	for _, f := range in.families {
-		s, stripe, err := f.cf.enter()
+		s, reader, err := f.cf.enter()
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (in *ingestion) place(haveSnapshots bool) error {
 		p.shape = compaction.Shape(v, f.cf.compactionOptions())
 		p.force = haveSnapshots && f.o.SnapshotConsistency.or(true)
 		err = guarded(p.placeAll)
-		s.release(stripe)
+		s.release(reader)
 		if err != nil {
 			return err
 		}

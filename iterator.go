@@ -30,7 +30,7 @@ type Iterator struct {
 type iteratorState struct {
 	user   iterator.User
 	state  *readState
-	stripe uint32
+	reader *reader
 	err    error
 
 	// Values and keys in mapped files are copied: the caller reads them outside
@@ -68,20 +68,20 @@ func (cf *ColumnFamily) NewIterator(ro *ReadOptions) (*Iterator, error) {
 	if err := it.begin(cf, ro); err != nil {
 		return nil, err
 	}
-	cf.db.stats.Add(it.stripe, statistics.NoIteratorCreated, 1)
+	cf.db.stats.Add(it.reader.stripe(), statistics.NoIteratorCreated, 1)
 	return &Iterator{it}, nil
 }
 
 // begin makes it an iterator of cf; after an error it is back in the pool.
 func (it *iteratorState) begin(cf *ColumnFamily, ro *ReadOptions) error {
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		iteratorPool.Put(it)
 		return err
 	}
 	it.order = cf.order
 	it.cf, it.ro, it.tail = cf, *ro, ro.Tailing && ro.Snapshot == nil
-	it.state, it.stripe, it.err = s, stripe, nil
+	it.state, it.reader, it.err = s, reader, nil
 	it.pinned = ro.PinData
 	it.guarded = s.files.faultable
 	it.perf = ro.perf()
@@ -371,14 +371,14 @@ func (it *iteratorState) close() error {
 		it.pins, it.key, it.value, it.entity = pinnedBytes{}, nil, nil, nil
 	}
 	it.cf, it.ro, it.tail, it.pinned = nil, ReadOptions{}, false, false
-	s, stripe := it.state, it.stripe
+	s, reader := it.state, it.reader
 	if s != nil && it.observed {
 		it.tell()
-		s.cf.db.stats.Add(stripe, statistics.NoIteratorDeleted, 1)
+		s.cf.db.stats.Add(reader.stripe(), statistics.NoIteratorDeleted, 1)
 	}
 	it.state, it.perf, it.observed = nil, nil, false
 	if s != nil { // nil for a file without a database
-		s.release(stripe)
+		s.release(reader)
 	}
 	iteratorPool.Put(it)
 	return err

@@ -77,14 +77,14 @@ func (it *iteratorState) renew(ro *ReadOptions) error {
 	if ro.Snapshot == nil && it.seq == cf.db.visibleSeq.Load() && it.state == cf.state.Load() {
 		return nil
 	}
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return err
 	}
 	err = it.user.Close()
 	clear(it.levels)
-	it.state.release(it.stripe)
-	it.state, it.stripe, it.guarded = s, stripe, s.files.faultable
+	it.state.release(it.reader)
+	it.state, it.reader, it.guarded = s, reader, s.files.faultable
 	if err != nil {
 		return err
 	}

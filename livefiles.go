@@ -82,11 +82,11 @@ func (db *DB) GetColumnFamilyMetaData() (ColumnFamilyMetaData, error) {
 
 // GetColumnFamilyMetaData is DB.GetColumnFamilyMetaData for this column family.
 func (cf *ColumnFamily) GetColumnFamilyMetaData() (ColumnFamilyMetaData, error) {
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return ColumnFamilyMetaData{}, err
 	}
-	defer s.release(stripe)
+	defer s.release(reader)
 	cf.db.mu.Lock()
 	defer cf.db.mu.Unlock()
 	out := ColumnFamilyMetaData{Name: cf.name, Levels: make([]LevelMetaData, s.files.version.NumLevels())}

@@ -38,13 +38,13 @@ func (cf *ColumnFamily) MultiGet(ro *ReadOptions, userKeys [][]byte, results []G
 	} else {
 		results = append(results[:cap(results)], make([]GetResult, n-cap(results))...)
 	}
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return results[:0], err
 	}
 	seq := cf.readSeq(ro)
 	var counts getCounts
-	t := cf.db.stats.Start(stripe, statistics.DBMultiGet)
+	t := cf.db.stats.Start(reader.stripe(), statistics.DBMultiGet)
 	for at := 0; at < len(userKeys); at += multiGetStage {
 		end := min(at+multiGetStage, len(userKeys))
 		if err = s.multiGetGuarded(ro, seq, userKeys[at:end], results[at:end], &counts); err != nil {
@@ -52,9 +52,9 @@ func (cf *ColumnFamily) MultiGet(ro *ReadOptions, userKeys [][]byte, results []G
 		}
 	}
 	if cf.db.stats != nil || ro.measured() {
-		cf.observeMultiGet(stripe, ro, t, &counts, results)
+		cf.observeMultiGet(reader.stripe(), ro, t, &counts, results)
 	}
-	s.release(stripe)
+	s.release(reader)
 	return results, err
 }
 

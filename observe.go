@@ -94,9 +94,9 @@ type iterCounts struct {
 func (it *Iterator) seekObserved(f func(*iterator.User) bool) bool {
 	in := it.in
 	st, p := in.state.cf.db.stats, in.perf
-	t, start := st.Start(in.stripe, statistics.DBSeek), p.Start()
+	t, start := st.Start(in.reader.stripe(), statistics.DBSeek), p.Start()
 	ok := it.move(f)
-	st.End(in.stripe, statistics.DBSeek, t)
+	st.End(in.reader.stripe(), statistics.DBSeek, t)
 	if p != nil {
 		p.Stop(&p.SeekInternalSeekTime, start)
 		p.SeekChildSeekCount += uint64(len(in.sources))
@@ -132,7 +132,7 @@ func (it *iteratorState) countBytes() {
 // tell adds what was counted to the statistics.
 func (it *iteratorState) tell() {
 	c := &it.counts
-	st, stripe := it.state.cf.db.stats, it.stripe
+	st, stripe := it.state.cf.db.stats, it.reader.stripe()
 	st.Add(stripe, statistics.NumberDBSeek, c.seeks)
 	st.Add(stripe, statistics.NumberDBSeekFound, c.seeksFound)
 	st.Add(stripe, statistics.NumberDBNext, c.nexts)

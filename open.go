@@ -60,6 +60,7 @@ func newDB(dir string, o *Options) (*DB, error) {
 		return nil, fmt.Errorf("%w: both Options.ColumnFamily and Options.ColumnFamilies describe %q", ErrInvalidArgument, DefaultColumnFamilyName)
 	}
 	db := &DB{dir: dir, opts: &opts, fs: opts.FS, log: opts.Logger, stats: opts.Statistics, opening: true}
+	db.readers.init()
 	db.inForce.Store(&opts)
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)

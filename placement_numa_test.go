@@ -236,8 +236,8 @@ func nodeOf(t *testing.T, db *DB, b []byte) int {
 
 // each calls f with every open plain table of the default family.
 func each(db *DB, f func(*plaintable.Reader)) {
-	s, stripe := db.defaultCF.acquire()
-	defer s.release(stripe)
+	s, reader := db.defaultCF.acquire()
+	defer s.release(reader)
 	for _, level := range s.files.levels {
 		for _, r := range level {
 			f(r.handle.plain)

@@ -78,11 +78,11 @@ var partNames = map[plaintable.Part]string{
 
 // addPlacement adds the memtables and files that the family has now.
 func (cf *ColumnFamily) addPlacement(r *PlacementReport) (err error) {
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return err
 	}
-	defer s.release(stripe)
+	defer s.release(reader)
 	for _, m := range append([]*memState{s.active}, s.immutables...) {
 		if err := r.add("memtables", m.mem.Memory(), false); err != nil {
 			return err

@@ -1,9 +1,10 @@
 package flatrock
 
 import (
+	"sync"
 	"sync/atomic"
 
-	"github.com/flatrock-db/flatrock/internal/stripe"
+	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
 // readState is everything a reader of one column family needs, pinned together:
@@ -15,7 +16,9 @@ import (
 //	R1 A readState is never changed once published, but for its counters.
 //	R2 The published readState of a family holds a reference to each of its
 //	   memtables and files; so does every retired one that still has readers.
-//	R3 Memtables and files are released under db.mu, by whoever finds a retired
+//	R3 A reader's slot names the state it uses from before it looks at anything in
+//	   it until after; see readSlot.
+//	R4 Memtables and files are released under db.mu, by whoever finds a retired
 //	   state without readers.
 type readState struct {
 	cf         *ColumnFamily
@@ -23,60 +26,66 @@ type readState struct {
 	immutables []*memState // newest first
 	files      *fileSet
 
-	retired   atomic.Bool
-	collected atomic.Bool // claims the release, which happens once
-	stripes   [stripe.Count]readerStripe
+	// retired is set once the state is no longer published, and every reader who
+	// may have taken it before is to be seen in its slot.
+	retired atomic.Bool
+
+	wait sync.Mutex
+	// Guarded by wait. A retired state that somebody uses waits for one of them, the
+	// slot of that index: whoever else leaves has nothing to do. scanned tells
+	// that the one who retired it has looked.
+	slot      int
+	scanned   bool
+	collected bool
 }
 
-// readerStripe counts the readers of a stripe. The padding keeps neighbours off
-// the cache line, and off the line that the prefetcher fetches with it.
-type readerStripe struct {
-	n atomic.Int64
-	_ [120]byte
-}
-
-// acquire pins the published read state. No lock: the reader raises a counter of
-// the state it saw, and looks again whether that state is still the published
-// one. If not, its raised counter may be one that nobody waits for any more,
-// so it steps back and tries the new state.
-func (cf *ColumnFamily) acquire() (*readState, uint32) {
-	i := stripe.Current()
+// acquire pins the published read state. No lock, and on most machines no barrier: the
+// reader announces the state it saw, and looks again whether that state is still the
+// published one. If not, nobody may have seen the announcement, so it tries the new state.
+func (cf *ColumnFamily) acquire() (*readState, *reader) {
+	r := cf.db.readers.pool.Get().(*reader)
 	for {
 		s := cf.state.Load()
-		s.stripes[i].n.Add(1)
+		r.slot.hold(s)
 		if cf.state.Load() == s {
-			return s, i
+			return s, r
 		}
-		s.release(i)
+		s.leave(r)
 	}
 }
 
 // release undoes acquire. The last reader of a retired state frees it.
-//
-// Every operation here and in retire is sequentially consistent: either this
-// reader sees retired set, or the retirer's scan sees this counter lowered.
-func (s *readState) release(stripe uint32) {
-	s.stripes[stripe].n.Add(-1)
+func (s *readState) release(r *reader) {
+	pool := &s.cf.db.readers.pool
+	s.leave(r)
+	pool.Put(r)
+}
+
+// leave takes the announcement back. Either the reader sees retired set, or the
+// one who sets it sees the slot empty, for a barrier comes between: the fence of
+// retirePublished, or those of the atomic operations.
+func (s *readState) leave(r *reader) {
+	r.slot.hold(nil)
 	if s.retired.Load() {
-		s.collectIfIdle()
+		s.freeIfIdle(r.slot.index)
 	}
 }
 
-// idle reports whether no reader holds s. It is meaningful only once s is
-// retired: from then on a counter can rise only for the moment in which acquire
-// notices that s is no longer published.
-func (s *readState) idle() bool {
-	for i := range s.stripes {
-		if s.stripes[i].n.Load() != 0 {
-			return false
-		}
+// freeIfIdle releases what a retired state pins if nobody uses it any more. It is called
+// by the one who retired it, with slot -1, and then by readers who have left their
+// slot. Slots before the one that is waited for were empty when it was found, and no
+// reader can take a state that is no longer published. Called without db.mu.
+func (s *readState) freeIfIdle(slot int) {
+	s.wait.Lock()
+	if s.collected || slot >= 0 && (!s.scanned || slot != s.slot) {
+		s.wait.Unlock()
+		return
 	}
-	return true
-}
-
-// collectIfIdle releases what a retired state pins once it has no readers.
-func (s *readState) collectIfIdle() {
-	if s.idle() && s.collected.CompareAndSwap(false, true) {
+	s.slot = s.cf.db.readers.holder(s, s.slot)
+	s.scanned, s.collected = true, s.slot < 0
+	idle := s.collected
+	s.wait.Unlock()
+	if idle {
 		s.cf.db.collect(s)
 	}
 }
@@ -105,9 +114,17 @@ func (db *DB) retirePublished() {
 	states := db.retiring
 	db.retiring = nil
 	db.mu.Unlock()
+	if len(states) == 0 {
+		return
+	}
 	for _, s := range states {
 		s.retired.Store(true)
-		s.collectIfIdle()
+	}
+	if db.readers.plain && !mmapfs.FenceAll() {
+		return // cannot be, after CanFenceAll; then the states stay
+	}
+	for _, s := range states {
+		s.freeIfIdle(-1)
 	}
 }
 

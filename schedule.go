@@ -125,7 +125,7 @@ func (db *DB) compactionJobLocked(ctx context.Context, cf *ColumnFamily, choice 
 	db.sched.compactions++
 	cf.running.Add(choice)
 	// The pinned state keeps the inputs open, whatever becomes of the family.
-	pinned, stripe := cf.acquire()
+	pinned, reader := cf.acquire()
 	files := cf.files
 	handles := map[uint64]*tableHandle{}
 	for _, f := range choice.Files() {
@@ -133,7 +133,7 @@ func (db *DB) compactionJobLocked(ctx context.Context, cf *ColumnFamily, choice 
 	}
 	return func() {
 		err := db.compact(ctx, cf, choice, files, handles)
-		pinned.release(stripe)
+		pinned.release(reader)
 		db.mu.Lock()
 		defer db.mu.Unlock()
 		cf.running.Remove(choice)
@@ -164,10 +164,10 @@ func (db *DB) flushJobLocked(cf *ColumnFamily, mems []*memState) func() {
 	db.sched.nextFlush = cf.id + 1
 	cf.flushing = true
 	// The pinned state keeps the memtables, whatever becomes of the family.
-	pinned, stripe := cf.acquire()
+	pinned, reader := cf.acquire()
 	return func() {
 		err := db.flushMemtables(cf, mems)
-		pinned.release(stripe)
+		pinned.release(reader)
 		db.mu.Lock()
 		defer db.mu.Unlock()
 		cf.flushing = false
