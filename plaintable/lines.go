@@ -19,8 +19,9 @@ import (
 //
 // A prefix has a slot in its line: the offset of its first row and its tag, or
 // the offset with lineSeveral if the index has several records of its hash in a row.
-// Free slots are the last ones, and have tag 0. A line with lineOver lacks prefixes
-// that found no slot.
+// Free slots are the last ones, and have tag 0. Prefixes that found their line full
+// are in the other line of its pair, which processors fetch along with it, and the line
+// has lineOver; if that was full, too, lineLost, and only the buckets have them.
 type lineIndex []byte
 
 const (
@@ -30,14 +31,15 @@ const (
 	lineFlags   = lineTags + 2*lineSlots
 	lineSeveral = 1 << 31 // in an offset
 	lineOver    = 1       // in the flags
+	lineLost    = 2
 
-	// lineFill is how many prefixes there are for each line. At seven, one in 35
-	// finds no slot.
+	// lineFill is how many prefixes there are for each line. At seven, one in 30
+	// is in the other line of the pair, and one in 200 in none.
 	lineFill = 7
 )
 
-// linesFor is the number of lines for so many prefixes.
-func linesFor(prefixes uint32) int { return int(prefixes/lineFill) + 1 }
+// linesFor is the number of lines for so many prefixes: even.
+func linesFor(prefixes uint32) int { return (int(prefixes/lineFill) + 2) &^ 1 }
 
 // linesSize is the size of the lines in bytes.
 func linesSize(prefixes uint32) int64 { return lineSize * int64(linesFor(prefixes)) }
@@ -64,29 +66,55 @@ const (
 // find looks for a prefix hash. x must not be empty.
 func (x lineIndex) find(hash uint32) (off int, f found) {
 	at, tag := x.lineOf(hash)
+	off, n, flags := x.match(at, tag)
+	switch {
+	case n == 1:
+		if flags == 0 {
+			return off, foundRow
+		}
+		return off, foundMaybe
+	case n == 0:
+		if flags == 0 {
+			return 0, foundNone
+		}
+		return x.findOver(at, tag, flags)
+	}
+	return 0, foundAsk
+}
+
+// findOver looks into the other line of a pair.
+func (x lineIndex) findOver(at int, tag uint16, flags uint32) (off int, f found) {
+	switch off, n, _ := x.match(at^lineSize, tag); {
+	case n == 1:
+		return off, foundMaybe // of this line's prefixes or of that one's
+	case n == 0 && flags&lineLost == 0:
+		return 0, foundNone
+	}
+	return 0, foundAsk
+}
+
+// match looks for a tag in the line at byte at: how many slots have it, 2 standing for
+// all numbers above, and for a slot that does not say all; and what the only one leads to.
+func (x lineIndex) match(at int, tag uint16) (off, n int, flags uint32) {
 	line := x[at : at+lineSize : at+lineSize]
 	t := uint64(tag) * eachTag
 	a := zeroTags(binary.LittleEndian.Uint64(line[lineTags:]) ^ t)
 	b := zeroTags(binary.LittleEndian.Uint64(line[lineTags+8:]) ^ t)
 	last := binary.LittleEndian.Uint64(line[lineTags+16:]) // two tags and the flags
 	c := zeroTags(last^t) & (1<<32 - 1)
-	over := found(last>>32) & lineOver
-	// A bit each, at 4·slot: one word for all ten.
+	flags = uint32(last >> 32)
+	// A bit each, bit 16·i + j for slot 4·j + i: one word for all ten.
 	m := a>>15 | b>>14 | c>>13
-	switch {
-	case m == 0:
-		return 0, over * foundAsk
-	case m&(m-1) != 0:
-		return 0, foundAsk
+	if m == 0 {
+		return 0, 0, flags
 	}
-	// Bit 16·i + j is slot 4·j + i.
 	bit := uint(bits.TrailingZeros64(m))
 	slot := (bit&3)<<2 | bit>>4
 	off = int(binary.LittleEndian.Uint32(line[4*(slot&15):]))
-	if off >= lineSeveral {
-		return 0, foundAsk
+	if m&(m-1) != 0 || off >= lineSeveral {
+		return 0, 2, flags
 	}
-	return off, foundRow + over
+	return off, 1, flags
 }
 
 // eachTag repeats a tag in the four lanes of a word.
@@ -124,15 +152,26 @@ func (x lineIndex) fill(records iter.Seq[uint64]) {
 
 func (x lineIndex) add(hash, off uint32) {
 	at, tag := x.lineOf(hash)
+	if x.put(at, tag, off) {
+		return
+	}
+	x[at+lineFlags] |= lineOver
+	if !x.put(at^lineSize, tag, off) {
+		x[at+lineFlags] |= lineLost
+	}
+}
+
+// put takes a free slot of the line at byte at, if there is one.
+func (x lineIndex) put(at int, tag uint16, off uint32) bool {
 	line := x[at:][:lineSize]
 	for i := range lineSlots {
 		if t := line[lineTags+2*i:]; binary.LittleEndian.Uint16(t) == 0 {
 			binary.LittleEndian.PutUint16(t, tag)
 			binary.LittleEndian.PutUint32(line[4*i:], off)
-			return
+			return true
 		}
 	}
-	line[lineFlags] |= lineOver
+	return false
 }
 
 // decodeLines checks the size of a block of lines for so many prefixes. Offsets are

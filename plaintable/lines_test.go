@@ -83,7 +83,7 @@ func TestLinesTellWhatIsThere(t *testing.T) {
 			denied++
 		}
 	}
-	if ask > n/20 || denied < n*85/100 {
+	if ask > n/100 || denied < n*95/100 {
 		t.Errorf("of %d, %d need the buckets, and of as many absent ones %d are denied", n, ask, denied)
 	}
 }
