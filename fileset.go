@@ -17,6 +17,8 @@ type fileSet struct {
 	// tombs are the range tombstones of each level but 0, by file in key order; nil for a
 	// level whose files must be asked one by one.
 	tombs [][]*rangedel.List
+	// finders choose a file of the deeper levels.
+	finders []*finder
 	// faultable: reads of some file may fault, so they run under the guard.
 	faultable bool
 
@@ -63,8 +65,10 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 			fs.levels[l] = append(fs.levels[l], tableRef{meta.SmallestKey, meta.LargestKey, h})
 		}
 	}
+	fs.finders = make([]*finder, depth)
 	for l := 1; l < depth; l++ {
 		fs.tombs[l] = tombstoneRun(fs.levels[l])
+		fs.finders[l] = newFinder(cf.order, fs.levels[l])
 	}
 	fs.refs = 0
 	return fs, nil
@@ -121,7 +125,7 @@ func (fs *fileSet) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer
 			}
 			continue
 		}
-		for i := findFile(level, look); i >= 0; i = nextFile(level, look, i) {
+		for i := fs.finders[l].find(level, look.UserKey); i >= 0; i = nextFile(level, look, i) {
 			if value, trailer, ok, err = level[i].handle.get(look, pin); ok || err != nil {
 				return value, trailer, ok, err
 			}
@@ -135,34 +139,4 @@ func (fs *fileSet) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer
 func (r *tableRef) mayHold(look *keys.Lookup) bool {
 	o := r.handle.cf.order
 	return o.Compare(look.UserKey, r.smallest) >= 0 && o.Compare(look.UserKey, r.largest) <= 0
-}
-
-// findFile is the first file of a sorted level that may hold the key, or -1.
-func findFile(level []tableRef, look *keys.Lookup) int {
-	if len(level) == 0 {
-		return -1
-	}
-	o := level[0].handle.cf.order
-	lo, hi := 0, len(level)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if o.Compare(level[mid].largest, look.UserKey) < 0 {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	if lo == len(level) || o.Compare(look.UserKey, level[lo].smallest) < 0 {
-		return -1
-	}
-	return lo
-}
-
-// nextFile is the file after i if it may hold older entries of the key: old
-// versions of RocksDB cut files between two entries of one user key.
-func nextFile(level []tableRef, look *keys.Lookup, i int) int {
-	if i++; i < len(level) && level[i].handle.cf.order.Compare(look.UserKey, level[i].smallest) == 0 {
-		return i
-	}
-	return -1
 }

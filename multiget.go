@@ -90,10 +90,10 @@ func (s *readState) multiGet(ro *ReadOptions, seq uint64, userKeys [][]byte, res
 		before := len(pending)
 		if l == 0 {
 			for i := range level {
-				pending = s.searchRun(level[i:i+1], &looks, pending, results)
+				pending = s.searchRun(nil, level[i:i+1], &looks, pending, results)
 			}
 		} else {
-			pending = s.searchRun(level, &looks, pending, results)
+			pending = s.searchRun(s.files.finders[l], level, &looks, pending, results)
 		}
 		counts.level(l, before-len(pending))
 	}
@@ -127,18 +127,29 @@ func (s *readState) searchMemory(m *memState, looks *[multiGetStage]keys.Lookup,
 	return rest
 }
 
+// choose is the file of a run for a key, or -1. A run of one file has no finder.
+func choose(f *finder, run []tableRef, look *keys.Lookup) int {
+	if f != nil {
+		return f.find(run, look.UserKey)
+	}
+	if run[0].mayHold(look) {
+		return 0
+	}
+	return -1
+}
+
 // searchRun answers what it can from a sorted run and returns the rest of pending.
-func (s *readState) searchRun(run []tableRef, looks *[multiGetStage]keys.Lookup, pending []uint8, results []GetResult) []uint8 {
+func (s *readState) searchRun(f *finder, run []tableRef, looks *[multiGetStage]keys.Lookup, pending []uint8, results []GetResult) []uint8 {
 	if len(run) == 0 || len(pending) == 0 {
 		return pending
 	}
 	if run[0].handle.block != nil {
-		return s.searchBlocks(run, looks, pending, results)
+		return s.searchBlocks(f, run, looks, pending, results)
 	}
 	var file [multiGetStage]int
 	var cursors [multiGetStage]plaintable.Cursor
 	for _, i := range pending {
-		file[i] = findFile(run, &looks[i])
+		file[i] = choose(f, run, &looks[i])
 		if file[i] >= 0 {
 			run[file[i]].handle.plain.StageBucket(&looks[i], &cursors[i])
 		}
@@ -195,13 +206,13 @@ var blockRequestPool = sync.Pool{New: func() any { return new(blockRequests) }}
 
 // searchBlocks is searchRun for block-based tables: the keys of one file go to its
 // MultiGet together, which reads each block once, and several at a time.
-func (s *readState) searchBlocks(run []tableRef, looks *[multiGetStage]keys.Lookup, pending []uint8, results []GetResult) []uint8 {
+func (s *readState) searchBlocks(f *finder, run []tableRef, looks *[multiGetStage]keys.Lookup, pending []uint8, results []GetResult) []uint8 {
 	b := blockRequestPool.Get().(*blockRequests)
 	defer blockRequestPool.Put(b)
 	// Lookups that reach the requests would escape: they live in pooled memory.
 	b.looks = *looks
 	for _, i := range pending {
-		b.file[i] = findFile(run, &b.looks[i])
+		b.file[i] = choose(f, run, &b.looks[i])
 	}
 	var answered [multiGetStage]bool
 	for at, i := range pending {
