@@ -40,6 +40,7 @@ type ColumnFamily struct {
 	logNumber  uint64      // as recorded in the MANIFEST: older logs hold nothing that this family needs
 	memID      uint64
 	flushing   bool               // a flush of this family runs
+	flushed    uint64             // memtables up to this one have been let go by their flush
 	flushBelow uint64             // memtables with ids up to this one are flushed without waiting for more
 	running    compaction.Running // compactions of this family under way
 	ingesting  bool               // files find their place: no compaction begins

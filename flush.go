@@ -49,7 +49,9 @@ func (cf *ColumnFamily) Flush(ctx context.Context, fo *FlushOptions) error {
 			return true, nil
 		}
 		n := len(cf.immutables)
-		return n == 0 || cf.immutables[n-1].id > id, db.background
+		gone := n == 0 || cf.immutables[n-1].id > id
+		// Their memory is free, too, once the flush that read them is over.
+		return gone && (cf.flushed >= id || !cf.flushing), db.background
 	})
 }
 

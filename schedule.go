@@ -171,6 +171,9 @@ func (db *DB) flushJobLocked(cf *ColumnFamily, mems []*memState) func() {
 		db.mu.Lock()
 		defer db.mu.Unlock()
 		cf.flushing = false
+		for _, m := range mems {
+			cf.flushed = max(cf.flushed, m.id)
+		}
 		db.sched.flushes--
 		if err != nil {
 			db.failLocked("flush", err)
