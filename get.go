@@ -171,11 +171,11 @@ func (s *readState) find(look *keys.Lookup, pin *table.Pin) (value []byte, trail
 	if look.Perf != nil {
 		value, trailer, ok, err = s.findMeasured(look, pin)
 	} else {
-		value, trailer, ok = s.active.get(look)
-		for i := 0; !ok && i < len(s.immutables); i++ {
-			value, trailer, ok = s.immutables[i].get(look)
+		value, trailer, ok, err = s.active.get(look)
+		for i := 0; !ok && err == nil && i < len(s.immutables); i++ {
+			value, trailer, ok, err = s.immutables[i].get(look)
 		}
-		if look.Found = keys.Memory; !ok {
+		if look.Found = keys.Memory; !ok && err == nil {
 			value, trailer, ok, err = s.files.get(look, pin)
 		}
 	}

@@ -56,6 +56,8 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 		BranchingFactor: branching,
 		Threshold:       m.Threshold,
 		Reserve:         memtableReserve(writeBuffer, room),
+		Protection:      cf.mutable().MemtableProtectionBytesPerKey,
+		VerifyOnSeek:    cf.mutable().MemtableVerifyPerKeyChecksumOnSeek,
 		Arena: mmapfs.ArenaOptions{
 			Name: "memtable",
 			// A small memtable would clear a huge page for a few kilobytes.
@@ -83,17 +85,23 @@ func memtableReserve(writeBuffer, room int64) int64 {
 
 // get finds the newest entry that look may see. A key that a range tombstone of
 // this memtable covers is reported as an entry of kind RangeDelete.
-func (m *memState) get(look *keys.Lookup) (value []byte, trailer uint64, ok bool) {
+func (m *memState) get(look *keys.Lookup) (value []byte, trailer uint64, ok bool, err error) {
 	if m.mem.Entries() > 0 { // after a compaction nothing is there: no miss for its filter
-		value, trailer, ok = m.mem.Get(look)
+		if m.mem.Protected() {
+			if value, trailer, ok, err = m.mem.Find(look); err != nil {
+				return nil, 0, false, err
+			}
+		} else {
+			value, trailer, ok = m.mem.Get(look)
+		}
 	}
 	if m.tombs.Count() > 0 && !(ok && keys.Seq(trailer) >= m.tombs.Newest()) {
 		cover := m.tombs.Cover(look.UserKey, look.Seq)
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
-			return nil, keys.Pack(cover, keys.KindRangeDelete), true
+			return nil, keys.Pack(cover, keys.KindRangeDelete), true, nil
 		}
 	}
-	return value, trailer, ok
+	return value, trailer, ok, nil
 }
 
 // empty reports whether nothing was ever written to m.

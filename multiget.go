@@ -117,7 +117,11 @@ func (s *readState) searchMemory(m *memState, looks *[multiGetStage]keys.Lookup,
 	sink(touched)
 	rest := pending[:0]
 	for _, i := range pending {
-		value, trailer, ok := m.get(&looks[i])
+		value, trailer, ok, err := m.get(&looks[i])
+		if err != nil {
+			results[i].Value, results[i].Err = results[i].Value[:0], err
+			continue
+		}
 		if !ok {
 			rest = append(rest, i)
 			continue

@@ -75,14 +75,14 @@ func (s *readState) findMeasured(look *keys.Lookup, pin *table.Pin) (value []byt
 	p := look.Perf
 	start := p.Start()
 	p.GetFromMemtableCount++
-	value, trailer, ok = s.active.get(look)
-	for i := 0; !ok && i < len(s.immutables); i++ {
+	value, trailer, ok, err = s.active.get(look)
+	for i := 0; !ok && err == nil && i < len(s.immutables); i++ {
 		p.GetFromMemtableCount++
-		value, trailer, ok = s.immutables[i].get(look)
+		value, trailer, ok, err = s.immutables[i].get(look)
 	}
 	p.Stop(&p.GetFromMemtableTime, start)
-	if look.Found = keys.Memory; ok {
-		return value, trailer, ok, nil
+	if look.Found = keys.Memory; ok || err != nil {
+		return value, trailer, ok, err
 	}
 	start = p.Start()
 	value, trailer, ok, err = s.files.get(look, pin)

@@ -21,7 +21,7 @@ const linkUnit = 8
 //	 4    link to the node inserted before this one (older); set before the node is published
 //	 8    length of the user key, and the height of the node in the top 4 bits
 //	12    length of the value
-//	16    user key, then the trailer, then the value
+//	16    user key, then the trailer, then the value, then the sum (protect.go), if there is one
 const (
 	nodeOlder    = 4
 	nodeKeyLen   = 8
@@ -43,6 +43,8 @@ type memory struct {
 	base  unsafe.Pointer
 	size  int64
 	arena *mmapfs.Arena
+
+	sumLen int // of the sum behind each value; 0 without protection
 
 	// With heap, a bump of used stands for the arena.
 	heap []uint64
@@ -184,7 +186,7 @@ func nodeFits(key, value []byte) bool {
 // write to fill. ok is false when the arena is full.
 func (m *memory) newNode(height int, key, value []byte) (n node, ok bool) {
 	tower := towerBytes(height)
-	size := tower + nodeKey + len(key) + trailerLen + len(value)
+	size := tower + nodeKey + len(key) + trailerLen + len(value) + m.sumLen
 	off, ok := m.alloc(uint32((size + linkUnit - 1) &^ (linkUnit - 1)))
 	if !ok {
 		return node{}, false

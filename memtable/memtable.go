@@ -45,6 +45,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/prefixhash"
@@ -67,6 +68,8 @@ type MemTable struct {
 	threshold  uint32
 	filter     filter
 	emptyBytes int64
+
+	verifyOnSeek bool
 
 	runs runs // sorted runs of the kinds that have no total order of their own
 
@@ -113,6 +116,7 @@ func newMemTable(o Options, mem *memory) (*MemTable, error) {
 		height:    o.SkipListHeight,
 		threshold: uint32(o.Threshold),
 	}
+	m.sumLen, m.verifyOnSeek = hash.EntrySumLen(o.Protection), o.VerifyOnSeek && o.Protection != 0
 	share := uint64(1) << 32
 	for i := range m.thresholds {
 		share /= uint64(o.BranchingFactor)
@@ -276,7 +280,7 @@ func (m *MemTable) TouchAdd(prefixLen int, hash uint32) uint64 {
 
 // TouchAddNode is the second step after TouchAdd.
 func (m *MemTable) TouchAddNode(prefixLen int, hash uint32) uint64 {
-	if link := m.TouchAdd(prefixLen, hash); link != 0 {
+	if link := m.TouchAdd(prefixLen, hash); link != 0 && (m.sumLen == 0 || m.lies(uint32(link))) {
 		n := m.at(uint32(link))
 		return uint64(n.keyLen()) + n.trailer()
 	}
@@ -327,6 +331,9 @@ func (m *MemTable) MarkImmutable() {
 // positioning call in total order sorts what was inserted since the last such
 // call of any iterator. Steps take no lock and do not allocate.
 func (m *MemTable) NewIterator() table.Iterator {
+	if m.sumLen != 0 {
+		return m.newCheckedIterator()
+	}
 	if m.kind == SkipList {
 		return &listIterator{m: m}
 	}

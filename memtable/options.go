@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/prefixhash"
@@ -51,7 +52,7 @@ const (
 	// key and value, in bytes: a tower of the greatest height, lengths, trailer and
 	// rounding, and the head tower of a list that it turns into a skip list. A
 	// usual entry takes 24 to 40.
-	EntryOverhead = 128
+	EntryOverhead = 144
 	// MaxReserve is the largest arena in bytes: what 4-byte links reach, less the
 	// numbers that hash linked lists use as counts, and what an arena rounds up to.
 	MaxReserve = (int64(math.MaxUint32)-maxThreshold)*linkUnit - 4<<20
@@ -94,6 +95,11 @@ type Options struct {
 	// Reserve is the size of the arena in bytes: zero means 64 MiB, at least
 	// 64 KiB, at most MaxReserve. It is address space; memory is taken as it is used.
 	Reserve int64
+	// Protection is how many bytes of checksum each entry has: 0, 1, 2, 4 or 8; see
+	// protect.go. VerifyOnSeek checks what searches compare too. RocksDB:
+	// memtable_protection_bytes_per_key, memtable_verify_per_key_checksum_on_seek.
+	Protection   int
+	VerifyOnSeek bool
 	// Arena says where the arena's memory comes from.
 	Arena mmapfs.ArenaOptions
 }
@@ -101,6 +107,9 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Kind < SkipList || o.Kind > Vector {
 		return o, fmt.Errorf("memtable: unknown kind %d", int(o.Kind))
+	}
+	if !hash.ValidProtection(o.Protection) {
+		return o, fmt.Errorf("memtable: a protection of %d bytes an entry: want 0, 1, 2, 4 or 8", o.Protection)
 	}
 	if (o.Kind == HashSkipList || o.Kind == HashLinkList) && o.Extractor == nil {
 		o.Kind = SkipList

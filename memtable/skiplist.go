@@ -157,6 +157,7 @@ func (m *MemTable) insert(l list, key []byte, trailer uint64, value []byte, pref
 	l.head.touch()
 	m.mayHavePrefix(prefixLen, hash)
 	n.write(height, key, trailer, value, uint32(newest))
+	m.seal(n, key, trailer, value)
 	var s splice
 	if !m.find(l, &s, key, trailer) {
 		return ErrDuplicate
@@ -189,6 +190,7 @@ func (m *MemTable) insertConcurrent(l list, key []byte, trailer uint64, value []
 		return ErrFull
 	}
 	n.write(height, key, trailer, value, 0)
+	m.seal(n, key, trailer, value)
 	link := m.link(n)
 	for level := range height {
 		for {

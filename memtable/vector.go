@@ -25,6 +25,7 @@ func (m *MemTable) appendVector(key []byte, trailer uint64, value []byte) error 
 		return ErrFull
 	}
 	n.write(1, key, trailer, value, uint32(newest))
+	m.seal(n, key, trailer, value)
 	m.publishNewest(n, newest)
 	return nil
 }
