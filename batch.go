@@ -3,6 +3,7 @@ package flatrock
 import (
 	"fmt"
 
+	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/wal"
 )
 
@@ -23,6 +24,9 @@ type Batch struct {
 	max   int      // of SetMaxBytes; 0 for no limit
 	mark  wal.Mark // with max: before the operation under way
 	added int64    // what it adds to its family's bytes
+
+	protection batchProtection
+	kind       keys.Kind // of the operation under way
 }
 
 // familyUse is what a batch adds to one family.
@@ -51,6 +55,7 @@ func (b *Batch) Size() int { return b.rep.Size() }
 
 // Put sets key to value.
 func (b *Batch) Put(cf *ColumnFamily, key, value []byte) {
+	b.kind = keys.KindValue
 	if u := b.account(cf, key, value); u != nil {
 		b.done(u, b.rep.Put(familyID(cf), key, value))
 	}
@@ -58,6 +63,7 @@ func (b *Batch) Put(cf *ColumnFamily, key, value []byte) {
 
 // Delete removes key.
 func (b *Batch) Delete(cf *ColumnFamily, key []byte) {
+	b.kind = keys.KindDelete
 	if u := b.account(cf, key, nil); u != nil {
 		b.done(u, b.rep.Delete(familyID(cf), key))
 	}
@@ -65,6 +71,7 @@ func (b *Batch) Delete(cf *ColumnFamily, key []byte) {
 
 // SingleDelete removes a key that was written exactly once; see DB.SingleDelete.
 func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) {
+	b.kind = keys.KindSingleDelete
 	if u := b.account(cf, key, nil); u != nil {
 		b.done(u, b.rep.SingleDelete(familyID(cf), key))
 	}
@@ -72,6 +79,7 @@ func (b *Batch) SingleDelete(cf *ColumnFamily, key []byte) {
 
 // Merge adds an operand for key.
 func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) {
+	b.kind = keys.KindMerge
 	if u := b.account(cf, key, operand); u != nil {
 		u.merges = true
 		b.done(u, b.rep.Merge(familyID(cf), key, operand))
@@ -80,6 +88,7 @@ func (b *Batch) Merge(cf *ColumnFamily, key, operand []byte) {
 
 // DeleteRange removes the keys from start up to but not including end.
 func (b *Batch) DeleteRange(cf *ColumnFamily, start, end []byte) {
+	b.kind = keys.KindRangeDelete
 	if u := b.accountAny(cf, start, end); u != nil { // bounds may be any bytes: no file stores them as keys
 		u.ranges = true
 		b.done(u, b.rep.DeleteRange(familyID(cf), start, end))
@@ -123,6 +132,7 @@ func (b *Batch) accountAny(cf *ColumnFamily, key, value []byte) *familyUse {
 	n := int64(len(key)) + int64(len(value))
 	u.entries++
 	u.bytes += n
+	b.protection.add(b, familyID(cf), key, value)
 	if b.max > 0 {
 		b.mark, b.added = b.rep.Mark(), n
 	}

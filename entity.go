@@ -54,6 +54,7 @@ func (b *Batch) PutEntity(cf *ColumnFamily, key []byte, columns []Column) {
 		b.err = fmt.Errorf("%w: PutEntity of key %q: %w", ErrInvalidArgument, key, err)
 		return
 	}
+	b.kind = keys.KindEntity
 	if u := b.account(cf, key, stored); u != nil {
 		b.done(u, b.rep.PutEntity(familyID(cf), key, stored))
 	}

@@ -723,6 +723,11 @@ type WriteOptions struct {
 	// DisableWAL skips the log: the write survives only once it is flushed.
 	// RocksDB: disableWAL.
 	DisableWAL bool
+	// ProtectionBytesPerKey is 0 (the default) or 8: with 8 each operation of the batch has a checksum
+	// from the beginning of Write, or from when it was added if Batch.Protect was called, which is checked
+	// before it is logged and as it enters the memtable. Changed memory fails the write with ErrCorruption.
+	// RocksDB: protection_bytes_per_key.
+	ProtectionBytesPerKey int
 	// Perf is where what the write does is added up; nil for nowhere. RocksDB: get_perf_context.
 	Perf *PerfContext
 }

@@ -31,10 +31,13 @@ type request struct {
 	batch *Batch
 	sync  bool
 	noWAL bool
-	perf  *perf.Context
-	err   error
-	lead  bool          // woken to lead, not because it is done
-	wake  chan struct{} // buffered, one token per wake-up
+	// protected says that the batch has checksums.
+	protected bool
+
+	perf *perf.Context
+	err  error
+	lead bool          // woken to lead, not because it is done
+	wake chan struct{} // buffered, one token per wake-up
 }
 
 var requestPool = sync.Pool{New: func() any { return &request{wake: make(chan struct{}, 1)} }}
@@ -61,10 +64,14 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 	if err := db.checkBatch(b); err != nil {
 		return err
 	}
+	if err := b.protectFor(wo); err != nil {
+		return err
+	}
 	r := requestPool.Get().(*request)
 	r.batch, r.err, r.lead = b, nil, false
 	r.sync = wo != nil && wo.Sync
 	r.noWAL = wo != nil && wo.DisableWAL
+	r.protected = b.protection.on || wo != nil && wo.ProtectionBytesPerKey != 0
 	r.perf = wo.perf()
 	if r.sync && r.noWAL {
 		requestPool.Put(r)
@@ -330,6 +337,8 @@ type prepared struct {
 	kind       keys.Kind
 	prefixLen  int
 	hash       uint32
+	sum        uint64 // with protected
+	protected  bool
 }
 
 // prepare decodes the group, hashes each key, and loads the bucket that it goes
@@ -344,6 +353,7 @@ func (db *DB) prepare(g *commitGroup) error {
 	for _, r := range g.requests {
 		var op wal.Op
 		decoder := wal.Decode(r.batch.rep.Bytes())
+		sums, i := r.checksums(), 0
 		for decoder.Next(&op) {
 			if !op.Counts() {
 				continue
@@ -354,12 +364,25 @@ func (db *DB) prepare(g *commitGroup) error {
 				}
 			}
 			p := prepared{cf: cf, key: op.Key, value: op.Value, kind: op.Kind}
+			if r.protected {
+				if i >= len(sums) {
+					return fmt.Errorf("%w: a batch has more operations than checksums: it changed in memory", ErrCorruption)
+				}
+				p.sum, p.protected = sums[i], true
+				if err := checkOp(p.sum, op.CF, op.Kind, op.Key, op.Value); err != nil {
+					return err
+				}
+				i++
+			}
 			p.prefixLen, p.hash = cf.opts.PrefixExtractor.Hash(op.Key)
 			touched += cf.active.mem.TouchAdd(p.prefixLen, p.hash)
 			g.ops = append(g.ops, p)
 		}
 		if err := decoder.Err(); err != nil {
 			return err
+		}
+		if i < len(sums) {
+			return fmt.Errorf("%w: a batch has %d operations and %d checksums: it changed in memory", ErrCorruption, i, len(sums))
 		}
 	}
 	sink(touched)
@@ -391,6 +414,11 @@ func (g *commitGroup) insert(seq uint64, noWAL bool) error {
 
 // add inserts one operation into the memtable.
 func (m *memState) add(p *prepared, seq uint64) error {
+	if p.protected {
+		if err := checkOp(p.sum, p.cf.id, p.kind, p.key, p.value); err != nil {
+			return err
+		}
+	}
 	if p.kind == keys.KindRangeDelete {
 		m.tombs.Add(p.key, p.value, seq)
 		return nil

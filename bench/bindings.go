@@ -105,6 +105,7 @@ func bindings(c *config) []binding {
 		{"compression_type", &c.compressionType, "compression of block-based tables: none, snappy, zlib, lz4, lz4hc, zstd"},
 		{"block_protection_bytes_per_key", &c.blockProtection, "bytes of checksum for each entry of a block in memory: 0, 1, 2, 4 or 8"},
 		{"memtable_protection_bytes_per_key", &c.memtableProtection, "bytes of checksum for each entry of a memtable: 0, 1, 2, 4 or 8"},
+		{"write_batch_protection_bytes_per_key", &c.batchProtection, "bytes of checksum for each operation of a batch until it is in the memtable: 0 or 8"},
 		{"min_level_to_compress", &c.minLevelToCompress, "levels above this one are not compressed; negative compresses all"},
 
 		{"enable_numa", &c.enableNUMA, "spread the threads over the NUMA nodes, each pinned to its node's CPUs and preferring its memory; nothing where there is one node"},

@@ -410,7 +410,7 @@ func (b *bench) newThread(p *params, id int64, halt *atomic.Bool) *thread {
 		t.maker.keySize++ // a longer key than any that is there
 	}
 	t.key = t.maker.buffer()
-	t.wo = &flatrock.WriteOptions{Sync: p.sync, DisableWAL: b.c.disableWAL && !p.sync}
+	t.wo = &flatrock.WriteOptions{Sync: p.sync, DisableWAL: b.c.disableWAL && !p.sync, ProtectionBytesPerKey: int(b.c.batchProtection)}
 	t.ro = b.readOptions()
 	return t
 }

@@ -1,0 +1,137 @@
+package flatrock
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/flatrock-db/flatrock/internal/wal"
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// TestEveryFlipInABatchIsCaught changes each byte of a batch between the calls that fill it and Write.
+func TestEveryFlipInABatchIsCaught(t *testing.T) {
+	for _, protected := range []bool{true, false} {
+		db, err := Open("db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+			MergeOperator: mustOperator("stringappend"), MemtableProtectionBytesPerKey: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b Batch
+		wrong, caught := 0, 0
+		for i := wal.HeaderLen; ; i++ {
+			b.Reset()
+			if err := b.Protect(map[bool]int{true: 8}[protected]); err != nil {
+				t.Fatal(err)
+			}
+			b.Put(nil, []byte("key1"), []byte("value1"))
+			b.SetSavePoint()
+			b.Put(nil, []byte("gone"), []byte("gone"))
+			if err := b.RollbackToSavePoint(); err != nil {
+				t.Fatal(err)
+			}
+			b.Merge(nil, []byte("key2"), []byte("operand"))
+			b.DeleteRange(nil, []byte("key3"), []byte("key5"))
+			b.Delete(nil, []byte("key7"))
+			b.PutEntity(nil, []byte("key8"), []Column{{Name: []byte("a"), Value: []byte("b")}})
+			if i == len(b.rep.Bytes()) {
+				break
+			}
+			b.rep.Bytes()[i] ^= 0x08
+			if err := db.Write(nil, &b); err == nil {
+				wrong++
+			} else if errors.Is(err, ErrCorruption) {
+				caught++
+			}
+		}
+		if protected && (wrong > 0 || caught < 50) || !protected && wrong < 20 {
+			t.Errorf("protected %v: %d changed batches were written, %d were refused", protected, wrong, caught)
+		}
+		if err := db.Write(&WriteOptions{ProtectionBytesPerKey: 8}, &b); err != nil {
+			t.Errorf("the batch as it was: %v", err)
+		}
+		if v, err := db.Get(nil, []byte("key1"), nil); err != nil || string(v) != "value1" {
+			t.Errorf("%q, %v", v, err)
+		}
+		if err := b.Protect(8); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("Protect on a batch that is not empty: %v", err)
+		}
+		if err := db.Put(&WriteOptions{ProtectionBytesPerKey: 3}, []byte("a"), nil); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("a protection of 3 bytes: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestProtectedFamiliesServeReads runs all kinds of reads over protected memtables and files, flushes
+// and compactions included.
+func TestProtectedFamiliesServeReads(t *testing.T) {
+	for _, mem := range []MemTableOptions{{}, {Kind: HashSkipList}, {Kind: Vector}} {
+		db, err := Open("db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+			MemTable: mem, PrefixExtractor: FixedPrefix(4),
+			BlockProtectionBytesPerKey: 1, MemtableProtectionBytesPerKey: 8, MemtableVerifyPerKeyChecksumOnSeek: true,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 2000
+		for i := range n {
+			if err := db.Put(nil, fmt.Appendf(nil, "key%05d", i), fmt.Appendf(nil, "value %d", i)); err != nil {
+				t.Fatal(err)
+			}
+			if i == n/2 {
+				if err := db.Flush(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		check := func(when string) {
+			t.Helper()
+			for range 3 { // the second and third time from the cache, with sums
+				for i := 0; i < n; i += 7 {
+					if v, err := db.Get(nil, fmt.Appendf(nil, "key%05d", i), nil); err != nil || !bytes.Equal(v, fmt.Appendf(nil, "value %d", i)) {
+						t.Fatalf("%s: key %d is %q, %v", when, i, v, err)
+					}
+				}
+			}
+			it, err := db.NewIterator(&ReadOptions{TotalOrderSeek: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := 0
+			for ok := it.First(); ok; ok = it.Next() {
+				count++
+			}
+			if err := errors.Join(it.Err(), it.Close()); err != nil || count != n {
+				t.Fatalf("%s: %d entries, %v", when, count, err)
+			}
+		}
+		check("half in memory")
+		if err := db.Flush(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		check("flushed")
+		if err := db.CompactRange(t.Context(), nil, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		check("compacted")
+		if m := db.Metrics(); m.DamagedBlocks != 0 {
+			t.Errorf("%d damaged blocks", m.DamagedBlocks)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestProtectionOptionsAreValidated refuses strengths that do not exist.
+func TestProtectionOptionsAreValidated(t *testing.T) {
+	for _, o := range []ColumnFamilyOptions{{BlockProtectionBytesPerKey: 3}, {MemtableProtectionBytesPerKey: -1}} {
+		if _, err := Open("db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, ColumnFamily: &o}); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
