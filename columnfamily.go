@@ -8,6 +8,7 @@ import (
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/table"
 )
@@ -214,6 +215,7 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions, files []manifest
 	}
 	db.lastSeq = lastSeq
 	db.visibleSeq.Store(lastSeq)
+	killpoint.Here("family added")
 	cf.logNumber = db.wal.number
 	if err := cf.start(db.manifest.Version(cf.id), db.wal.number); err != nil {
 		return nil, db.fail("column family", err)
@@ -276,6 +278,7 @@ func (db *DB) dropFamily(cf *ColumnFamily) error {
 	if err := db.manifest.Append(edit); err != nil {
 		return db.fail("MANIFEST append", err)
 	}
+	killpoint.Here("family dropped")
 	db.mu.Lock()
 	cf.dropped.Store(true)
 	for _, h := range cf.tables {

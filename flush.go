@@ -9,6 +9,7 @@ import (
 
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -181,6 +182,9 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 	now := db.opts.now()
 	job.Order = cf.order
 	job.Snapshots = db.snapshots.list()
+	if n := len(job.Snapshots); n > 0 && mutation.On(mutation.ForgetSnapshot) {
+		job.Snapshots = job.Snapshots[:n-1]
+	}
 	job.Operator = cf.opts.MergeOperator
 	job.FileCreationTime = uint64(now.Unix())
 	if job.OldestAncestorTime == 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/flatrock-db/flatrock/internal/entity"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -147,6 +148,9 @@ func (cf *ColumnFamily) enter() (*readState, *reader, error) {
 // or compaction has dropped since.
 func (cf *ColumnFamily) readSeq(ro *ReadOptions) uint64 {
 	if ro != nil && ro.Snapshot != nil {
+		if mutation.On(mutation.StaleSnapshot) {
+			return max(ro.Snapshot.seq, 1) - 1
+		}
 		return ro.Snapshot.seq
 	}
 	return cf.db.visibleSeq.Load()

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/internal/table"
 )
 
@@ -40,9 +42,13 @@ func (db *DB) install(cf *ColumnFamily, edit *manifest.VersionEdit, flushed []*m
 // installAll is install for changes of several families, which count together or
 // not at all. lastSeq, unless zero, is the newest sequence number that the files hold.
 func (db *DB) installAll(changes []familyChange, lastSeq uint64) error {
-	if err := db.fs.SyncDir(db.dir); err != nil {
-		return err
+	killpoint.Here("tables written")
+	if !mutation.On(mutation.SkipDirectorySync) {
+		if err := db.fs.SyncDir(db.dir); err != nil {
+			return err
+		}
 	}
+	killpoint.Here("tables' directory synced")
 	var opened []*tableHandle
 	closeAll := func() {
 		for _, h := range opened {
@@ -90,6 +96,17 @@ func (db *DB) installAll(changes []familyChange, lastSeq uint64) error {
 		return true
 	})
 
+	if mutation.On(mutation.DeleteLogsEarly) {
+		db.mu.Lock()
+		for _, c := range live {
+			for _, l := range db.logs[:len(db.logs)-1] {
+				if c.edit.MinLogNumberToKeep.Set && l.number < c.edit.MinLogNumberToKeep.Value {
+					db.deleteLogs([]*logFile{l})
+				}
+			}
+		}
+		db.mu.Unlock()
+	}
 	var err error
 	switch len(edits) {
 	case 0:
@@ -106,6 +123,7 @@ func (db *DB) installAll(changes []familyChange, lastSeq uint64) error {
 		return err
 	}
 
+	killpoint.Here("edit appended")
 	db.mu.Lock()
 	for _, h := range opened {
 		h.cf.tables[h.meta.Number] = h
@@ -120,6 +138,7 @@ func (db *DB) installAll(changes []familyChange, lastSeq uint64) error {
 	db.assessHeldLocked()
 	db.updateStallLocked()
 	db.mu.Unlock()
+	killpoint.Here("version published")
 	db.retirePublished()
 	db.deleteLogs(dead)
 	return nil

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/internal/wal"
 )
 
@@ -76,9 +78,14 @@ func (db *DB) syncLogs() error {
 		return err
 	}
 	l := db.wal
+	killpoint.Here("wal sync")
+	if mutation.On(mutation.SkipWALSync) {
+		return db.syncLogEntry(l)
+	}
 	if err := l.w.Sync(); err != nil {
 		return err
 	}
+	killpoint.Here("wal synced")
 	return db.syncLogEntry(l)
 }
 
@@ -86,6 +93,9 @@ func (db *DB) syncLogs() error {
 // too when other families still depend on them: the file it makes must not hold
 // writes that come after some that a crash of the machine could still take.
 func (db *DB) syncClosedLogs() error {
+	if mutation.On(mutation.SkipClosedLogSync) {
+		return nil
+	}
 	db.mu.Lock()
 	logs := db.logs[:len(db.logs)-1]
 	db.mu.Unlock()
@@ -112,7 +122,7 @@ func (db *DB) syncClosedLogs() error {
 // syncLogEntry makes the directory entry of a log durable, once.
 func (db *DB) syncLogEntry(l *logFile) error {
 	db.mu.Lock()
-	done := l.dirSynced
+	done := l.dirSynced || mutation.On(mutation.SkipLogDirectorySync)
 	db.mu.Unlock()
 	if done {
 		return nil
@@ -176,6 +186,7 @@ func (cf *ColumnFamily) oldestLogLocked() uint64 {
 func (db *DB) deleteLogs(dead []*logFile) {
 	for _, l := range dead {
 		db.retireLog(l.path, l.number)
+		killpoint.Here("log deleted")
 	}
 }
 

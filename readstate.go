@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -82,7 +83,7 @@ func (s *readState) freeIfIdle(slot int) {
 		return
 	}
 	s.slot = s.cf.db.readers.holder(s, s.slot)
-	s.scanned, s.collected = true, s.slot < 0
+	s.scanned, s.collected = true, s.slot < 0 || mutation.On(mutation.ReuseArenaEarly)
 	idle := s.collected
 	s.wait.Unlock()
 	if idle {

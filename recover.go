@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/memtable"
@@ -291,9 +292,11 @@ func (db *DB) finishRecovery(r *replayed) error {
 			return err
 		}
 	}
+	killpoint.Here("recovery written")
 	if err := db.manifest.AppendAtomic(edits...); err != nil {
 		return err
 	}
+	killpoint.Here("recovery installed")
 	if len(db.manifest.State().WALs) > 0 {
 		// RocksDB tracked its logs (track_and_verify_wals_in_manifest); we do not, so
 		// forget them, or a later open would miss the ones we delete. RocksDB reads
@@ -348,6 +351,7 @@ func (db *DB) removeObsolete(found *directory) {
 		if err := db.fs.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			db.log.Warn("deleting an obsolete file", "file", f.path, "err", err)
 		}
+		killpoint.Here("obsolete file deleted")
 	}
 	for _, f := range found.files {
 		switch f.kind {

@@ -2,6 +2,7 @@ package flatrock
 
 import (
 	"fmt"
+	"github.com/flatrock-db/flatrock/internal/killpoint"
 )
 
 // makeRoomIn is the slow path of makeRoom: it waits out stalls, then makes the
@@ -80,6 +81,7 @@ func (db *DB) nextLog() (*logFile, error) {
 	if err := db.wal.w.Close(); err != nil {
 		return nil, fmt.Errorf("closing log %d: %w", db.wal.number, err)
 	}
+	killpoint.Here("log closed")
 	size := db.wal.w.Size()
 	db.mu.Lock()
 	db.wal.end = size

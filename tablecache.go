@@ -11,7 +11,9 @@ import (
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/internal/rangedel"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -191,7 +193,7 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, open
 		h.charged = h.block.MemoryUsage()
 		db.cache.AddCharge(blockcache.TableReaders, h.charged)
 	}
-	if ts := h.reader().Tombstones(); len(ts) > 0 {
+	if ts := h.reader().Tombstones(); len(ts) > 0 && !(level > 0 && mutation.On(mutation.ForgetRangeTombstones)) {
 		h.tombs = rangedel.New(cf.order, ts).Clip(meta.SmallestKey, meta.LargestKey, meta.LargestIsExclusive())
 	}
 	return h, nil
@@ -285,4 +287,5 @@ func (db *DB) closeTable(h *tableHandle) {
 		return
 	}
 	db.removeFile(manifest.TableName(db.dir, h.meta.Number), manifest.OldTableName(db.dir, h.meta.Number))
+	killpoint.Here("table deleted")
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/killpoint"
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/internal/perf"
 	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/memtable"
@@ -278,10 +280,15 @@ func (db *DB) commit(g *commitGroup) error {
 		start = lead.perf.Start()
 	}
 	db.lastSeq += uint64(count)
+	if mutation.On(mutation.PublishEarly) {
+		db.visibleSeq.Store(db.lastSeq)
+		time.Sleep(20 * time.Microsecond)
+	}
 	err := g.insert(first, lead.noWAL)
 	if lead.perf != nil {
 		lead.perf.Stop(&lead.perf.WriteMemtableTime, start)
 	}
+	killpoint.Here("memtable inserted")
 	clear(g.ops)
 	if cap(g.ops) > maxKeptOps {
 		g.ops = nil
@@ -309,11 +316,15 @@ func (db *DB) logGroup(g *commitGroup, first uint64, count uint32) error {
 		bytes += int64(len(body))
 	}
 	log := db.wal
+	if mutation.On(mutation.LoseLogRecord) && first%64 == 0 {
+		return nil
+	}
 	err := log.w.Append(g.parts...)
 	clear(g.parts)
 	if err != nil {
 		return db.fail("WAL append", err)
 	}
+	killpoint.Here("wal appended")
 	log.records = true
 	db.metrics.walBytes.Add(bytes)
 	db.metrics.walBatches.Add(int64(len(g.requests)))

@@ -6,6 +6,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/entity"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/merge"
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/internal/rangedel"
 )
 
@@ -319,7 +320,7 @@ func (g *group) finish() error {
 }
 
 func (g *group) nothingDeeper() bool {
-	return g.job.Bottommost || g.job.Beyond != nil && g.job.Beyond.LacksKey(g.userKey)
+	return mutation.On(mutation.DropTombstoneEarly) || g.job.Bottommost || g.job.Beyond != nil && g.job.Beyond.LacksKey(g.userKey)
 }
 
 // dropDeletes is K5. What a delete at the old end of the key hid is gone, or was

@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/table"
 )
@@ -117,6 +118,7 @@ func (o *outputs) finish(next []byte) error {
 	if err != nil {
 		return err
 	}
+	killpoint.Here("table closed")
 	o.res.Stats.OutputBytes += uint64(summary.Size)
 	o.res.Files = append(o.res.Files, o.metadata(&summary))
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -170,6 +171,10 @@ func (a *app) runStress(ctx context.Context, r *stressRun) error {
 			return fmt.Errorf("%w\nTo see it again: flatrock stress --mode=%s --seed=%d, with the same other options", err, mode, r.cfg.Seed)
 		}
 		fmt.Fprintf(a.out, "%s: passed, in %s: %s\n", mode, time.Since(start).Round(time.Second), &stats)
+		steps := stats.Steps()
+		for _, s := range slices.Sorted(maps.Keys(steps)) {
+			fmt.Fprintf(a.out, "    killed %5d times at: %s\n", steps[s], s)
+		}
 		a.out.Flush()
 	}
 	return nil

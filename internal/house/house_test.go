@@ -157,7 +157,7 @@ func refused(s source, policy, imp string) string {
 		if reserved && !(inTests && (s.test || nobodyImports[s.pkg])) {
 			return "nobody imports that"
 		}
-		if s.test || policy == anything || slices.Contains(list, orRoot(pkg)) {
+		if s.test || policy == anything || slices.Contains(everywhere, pkg) || slices.Contains(list, orRoot(pkg)) {
 			return ""
 		}
 		return "not in mayImport"

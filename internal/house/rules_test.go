@@ -14,6 +14,8 @@ var mayImport = map[string]string{
 	"internal/merge":     "",
 	"internal/script":    "",
 	"internal/killpoint": "",
+	"internal/mutation":  "",
+	"internal/invariant": "",
 	"numa":               "golang.org/x/sys",
 	"internal/stripe":    "",
 	"internal/perf":      "",
@@ -60,6 +62,10 @@ var mayImport = map[string]string{
 
 const anything = "*"
 
+// everywhere are packages that anybody may import: without the build tags of tests
+// they are nothing.
+var everywhere = []string{"internal/killpoint", "internal/mutation", "internal/invariant"}
+
 // nobodyImports are packages for people and tests; no package imports them, and
 // tests only those that are marked.
 var nobodyImports = map[string]bool{
@@ -72,7 +78,7 @@ var nobodyImports = map[string]bool{
 // system, and who may use them besides tests and the top: mmapfs is the only door
 // to files and memory, numa the only one to threads.
 var systemPackages = map[string]string{
-	"os":            "mmapfs numa internal/script internal/killpoint <root>", // the root asks for the host's name, kill points kill
+	"os":            "mmapfs numa internal/script internal/killpoint internal/mutation <root>", // the root asks for the host's name, kill points kill, the environment names a bug
 	"os/exec":       "",
 	"syscall":       "mmapfs numa",
 	"net":           "",

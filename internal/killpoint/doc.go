@@ -5,3 +5,6 @@ package killpoint
 
 // OddsEnv says by its value N that one of N points kills; zero, or none: none does.
 const OddsEnv = "FLATROCK_KILL_ODDS"
+
+// Message comes before the name of the point that kills, on standard error.
+const Message = "killed at: "

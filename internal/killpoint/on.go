@@ -27,7 +27,7 @@ func Here(point string) {
 		return
 	}
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
-		os.Stderr.WriteString("killed at: " + point + "\n")
+		os.Stderr.WriteString(Message + point + "\n")
 		p.Kill()
 	}
 	select {} // until the signal comes

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -212,9 +213,11 @@ func replaceFile(fsys mmapfs.FS, dir, temp, path string, content []byte) error {
 	if err := writeFile(fsys, temp, content); err != nil {
 		return errors.Join(err, removeIfExists(fsys, temp))
 	}
+	killpoint.Here("temporary file written")
 	if err := fsys.Rename(temp, path); err != nil {
 		return errors.Join(err, removeIfExists(fsys, temp))
 	}
+	killpoint.Here("file renamed")
 	return fsys.SyncDir(dir)
 }
 

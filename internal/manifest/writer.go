@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/internal/killpoint"
+	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/internal/record"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -57,6 +59,7 @@ type Writer struct {
 	limit  int64 // size from which the next append starts a new file
 	buf    []byte
 	closed bool
+	held   *VersionEdit // only with the bug FlipEdits: written after the next one
 }
 
 var errClosed = errors.New("manifest writer is closed")
@@ -190,7 +193,7 @@ func (w *Writer) Append(edits ...*VersionEdit) error {
 		return w.startFile(next, edits)
 	}
 	for _, e := range edits {
-		if err := w.put(e); err != nil {
+		if err := w.putFlipped(e); err != nil {
 			return w.stick(err)
 		}
 	}
@@ -316,6 +319,24 @@ func (w *Writer) put(e *VersionEdit) error {
 	return w.rec.Append(w.buf)
 }
 
+// putFlipped is put; with the bug of that name each second edit comes before the one
+// that it follows.
+func (w *Writer) putFlipped(e *VersionEdit) error {
+	if !mutation.On(mutation.FlipEdits) {
+		return w.put(e)
+	}
+	if w.held == nil {
+		w.held = e
+		return nil
+	}
+	first := w.held
+	w.held = nil
+	if err := w.put(e); err != nil {
+		return err
+	}
+	return w.put(first)
+}
+
 // flush writes and syncs what is put.
 func (w *Writer) flush() error {
 	n, err := w.file.Write(w.out.Bytes())
@@ -324,7 +345,15 @@ func (w *Writer) flush() error {
 	if err != nil {
 		return err
 	}
-	return w.file.Sync()
+	killpoint.Here("MANIFEST written")
+	if mutation.On(mutation.SkipManifestSync) {
+		return nil
+	}
+	if err := w.file.Sync(); err != nil {
+		return err
+	}
+	killpoint.Here("MANIFEST synced")
+	return nil
 }
 
 // startFile writes a new MANIFEST: a snapshot of the state before edits, then

@@ -125,6 +125,10 @@ func runChild(spec ChildSpec, rng *rand.Rand, spawn func(string) *exec.Cmd, stat
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL {
 			stats.Kills.Add(1)
+			if _, rest, ok := bytes.Cut(diag.Bytes(), []byte(killpoint.Message)); ok {
+				point, _, _ := bytes.Cut(rest, []byte("\n"))
+				stats.killedAt(string(point))
+			}
 			return nil
 		}
 	}

@@ -53,13 +53,18 @@ func PowerLoss(ctx context.Context, cfg Config, stats *Stats) error {
 // crashes. It returns the file system and the bounds for the next round.
 func (s *session) powerRound(number uint64, mem *mmapfs.MemFS, b bounds) (*mmapfs.MemFS, bounds, error) {
 	rng := s.cfg.rng("power", s.number, number)
-	p := &powerCut{mem: mem, h: s.h, at: 1 + rng.IntN(40+s.cfg.Ops*12), rng: rand.New(rand.NewPCG(rng.Uint64(), 1))}
+	p := &powerCut{mem: mem, h: s.h, rng: rand.New(rand.NewPCG(rng.Uint64(), 1))}
+	p.kinds, p.at = mmapfs.OpAll, 1+rng.IntN(40+s.cfg.Ops*12)
+	if rng.IntN(2) == 0 { // near the steps that seldom come
+		p.kinds = pick(rng, mmapfs.OpRemove, mmapfs.OpRename|mmapfs.OpCreate, mmapfs.OpSync, mmapfs.OpSyncDir)
+		p.at = 1 + rng.IntN(12)
+	}
 	fault := mmapfs.NewFault(mem)
 	fault.SetHook(p.operation)
 	r := &round{session: s, number: number, opts: s.cfg.drawRound(s.specs, fault, s.number, number, s.harness)}
 	p.noWAL = r.opts.noWAL
 	if rng.IntN(5) == 0 { // crash while it recovers from the last crash
-		p.at = 1 + rng.IntN(60)
+		p.kinds, p.at = mmapfs.OpAll, 1+rng.IntN(60)
 		p.arm()
 	}
 	err := r.openDB()
@@ -93,19 +98,22 @@ type powerCut struct {
 	noWAL bool
 
 	mu     sync.Mutex
-	armed  bool // the generation has begun: the history knows what may be there
-	at     int  // operations until the crash
+	armed  bool      // the generation has begun: the history knows what may be there
+	kinds  mmapfs.Op // of operations that count
+	at     int       // so many of them until the crash, which comes before the operation after
 	after  *mmapfs.MemFS
 	bounds bounds
 }
 
-func (p *powerCut) operation(mmapfs.Op, string) error {
+func (p *powerCut) operation(op mmapfs.Op, _ string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.armed && p.after == nil {
-		if p.at--; p.at <= 0 {
-			p.crash()
-		}
+	switch {
+	case !p.armed || p.after != nil:
+	case p.at <= 0:
+		p.crash()
+	case op&p.kinds != 0:
+		p.at--
 	}
 	return nil
 }

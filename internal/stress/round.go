@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,25 @@ type session struct {
 // Stats counts what a run did. Safe for concurrent use.
 type Stats struct {
 	Rounds, Databases, Operations, Writes, Kills, Injected atomic.Int64
+
+	mu    sync.Mutex
+	steps map[string]int // how often a named step killed
+}
+
+func (s *Stats) killedAt(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.steps == nil {
+		s.steps = map[string]int{}
+	}
+	s.steps[step]++
+}
+
+// Steps says how often each named step killed a process.
+func (s *Stats) Steps() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.steps)
 }
 
 func (s *Stats) String() string {

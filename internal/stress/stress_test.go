@@ -6,58 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-
-	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
-// TestLive runs rounds with clean ends.
-func TestLive(t *testing.T) {
-	cfg := Config{Seed: 1, Dir: "/db", Rounds: 8, Ops: 1500}
-	if testing.Short() {
-		cfg.Rounds, cfg.Ops = 3, 500
-	}
-	var stats Stats
-	cfg.Log = t.Logf
-	if err := Live(context.Background(), cfg, mmapfs.NewMem(), &stats); err != nil {
-		t.Fatal(err)
-	}
-	t.Log(&stats)
-}
-
-func TestPowerLoss(t *testing.T) {
-	cfg := Config{Seed: 1, Rounds: 600}
-	if testing.Short() {
-		cfg.Rounds = 100
-	}
-	cfg.Log = t.Logf
-	var stats Stats
-	if err := PowerLoss(context.Background(), cfg, &stats); err != nil {
-		t.Fatal(err)
-	}
-	t.Log(&stats)
-}
-
-func TestFaults(t *testing.T) {
-	cfg := Config{Seed: 1, Rounds: 150, Log: t.Logf}
-	if testing.Short() {
-		cfg.Rounds = 30
-	}
-	var stats Stats
-	if err := Faults(context.Background(), cfg, &stats); err != nil {
-		t.Fatal(err)
-	}
-	t.Log(&stats)
-}
-
-func TestBlackBox(t *testing.T) {
-	for _, faults := range []bool{false, true} {
-		t.Run(fmt.Sprintf("faults=%v", faults), func(t *testing.T) {
-			cfg := Config{Seed: 1, Dir: t.TempDir(), Rounds: 24, Log: t.Logf}
-			if testing.Short() {
-				cfg.Rounds = 6
-			}
+// TestDoses runs the CI dose of each harness.
+func TestDoses(t *testing.T) {
+	for _, d := range doses {
+		t.Run(d.name, func(t *testing.T) {
 			var stats Stats
-			if err := BlackBox(context.Background(), cfg, faults, spawn, &stats); err != nil {
+			if err := d.run(context.Background(), &stats, testing.Short()); err != nil {
 				t.Fatal(err)
 			}
 			t.Log(&stats)
@@ -81,6 +37,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if name := os.Getenv(runEnv); name != "" {
+		os.Exit(runDose(name))
 	}
 	os.Exit(m.Run())
 }

@@ -322,6 +322,9 @@ func (w *worker) releaseAll() {
 func (w *worker) transient() error {
 	name := fmt.Sprintf("%s%d", transientPrefix, w.id)
 	spec := w.specs[w.rng.IntN(len(w.specs))]
+	if old := w.db.ColumnFamily(name); old != nil { // a fault came in between
+		return w.db.DropColumnFamily(old)
+	}
 	cf, err := w.db.CreateColumnFamily(name, w.cfg.drawFamilyRound(w.rng, &spec, w.harness))
 	if err != nil {
 		return err
