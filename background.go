@@ -233,6 +233,7 @@ func (db *DB) releaseAll() error {
 	if db.manifest != nil {
 		errs = append(errs, db.manifest.Close())
 	}
+	errs = append(errs, db.closeBlobs())
 	db.mu.Lock()
 	errs = append(errs, db.background)
 	db.mu.Unlock()

@@ -29,6 +29,8 @@ type ColumnFamily struct {
 
 	// state is what readers see; see readState.
 	state atomic.Pointer[readState]
+	// resolver is cf.resolve, made once: iterators must not allocate for it.
+	resolver func(userKey []byte, kind keys.Kind, stored []byte) (value []byte, live bool, err error)
 	// dropped is set by DropColumnFamily.
 	dropped atomic.Bool
 
@@ -97,6 +99,7 @@ func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*
 		tables: make(map[uint64]*tableHandle),
 	}
 	cf.inForce.Store(o)
+	cf.resolver = cf.resolve
 	return cf, nil
 }
 

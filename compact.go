@@ -76,6 +76,7 @@ func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.
 			out += int(f.Size)
 		}
 		choice.Outputs = result.Files
+		edit.BlobGarbages = result.BlobGarbage
 		db.metrics.compactedIn.Add(int64(choice.InputBytes()))
 		db.metrics.compactedOut.Add(int64(out))
 	}

@@ -202,6 +202,9 @@ func (s *readState) appendValue(dst []byte, look *keys.Lookup, value []byte, tra
 	if keys.KindOf(trailer) == keys.KindMerge {
 		return s.appendMerged(dst, *look, value, trailer)
 	}
+	if keys.KindOf(trailer) == keys.KindBlobIndex {
+		return s.cf.appendBlob(dst, look.UserKey, value)
+	}
 	v, err := resolveValue(look.UserKey, value, keys.KindOf(trailer))
 	if err != nil {
 		return dst, err

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -112,12 +111,6 @@ func compareListings(t *testing.T, got, want listing) {
 	}
 }
 
-// notServed names what a golden database needs and no part of Flatrock does yet.
-// Each must refuse with an error that says so.
-var notServed = map[string]string{
-	"d08_blob": "BlobIndex",
-}
-
 func goldenNames(t *testing.T) (names []string) {
 	t.Helper()
 	dirs, err := filepath.Glob("testdata/golden/db/*/db/CURRENT")
@@ -135,9 +128,6 @@ func goldenNames(t *testing.T) (names []string) {
 // then writes to it, closes and opens it once more.
 func TestGoldenDatabasesOpen(t *testing.T) {
 	for _, name := range goldenNames(t) {
-		if notServed[name] != "" {
-			continue // TestGoldenUnservedRefuses has it
-		}
 		t.Run(name, func(t *testing.T) {
 			want := readListing(t, filepath.Join("testdata/golden/db", name, "expected.jsonl"))
 			dir := goldenDB(t, name)
@@ -156,26 +146,6 @@ func TestGoldenDatabasesOpen(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestGoldenUnservedRefuses: what is not built answers with an error that names it.
-func TestGoldenUnservedRefuses(t *testing.T) {
-	for name, word := range notServed {
-		db, err := Open(goldenDB(t, name), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		it, err := db.NewIterator(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range it.All() {
-		}
-		if err := it.Close(); err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("%s: %v, want an error that names %s", name, err, word)
-		}
-		db.Close()
 	}
 }
 

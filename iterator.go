@@ -166,6 +166,7 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 		Seq:   seq,
 		Lower: ro.LowerBound, Upper: ro.UpperBound,
 		Operator:   cf.opts.MergeOperator,
+		Resolve:    cf.resolver,
 		Tombstones: it.tombs,
 		MaxSkipped: ro.MaxSkippableInternalKeys,
 		AutoPrefix: ro.AutoPrefixMode && !ro.PrefixSameAsStart,

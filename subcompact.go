@@ -68,6 +68,7 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 	for _, r := range results {
 		all.Files = append(all.Files, r.Files...)
 		all.Created = append(all.Created, r.Created...)
+		all.BlobGarbage = append(all.BlobGarbage, r.BlobGarbage...)
 		all.Stats.Add(&r.Stats)
 	}
 	return all, nil

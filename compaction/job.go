@@ -144,7 +144,9 @@ type Result struct {
 	// Created lists the numbers of all outputs that were started. After an error
 	// the caller removes them; no file of a failed Run is of use.
 	Created []uint64
-	Stats   Stats
+	// BlobGarbage is what the outputs refer to no longer, by blob file.
+	BlobGarbage []manifest.BlobGarbage
+	Stats       Stats
 }
 
 // cancelInterval is how many entries pass between two looks at the context.
@@ -211,7 +213,11 @@ func (r *run) run() error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
-	return r.out.finishLast()
+	if err := r.out.finishLast(); err != nil {
+		return err
+	}
+	r.res.BlobGarbage = r.out.blobs.garbage()
+	return nil
 }
 
 // nextKey takes all entries of the next user key and writes what is left of them.
@@ -226,6 +232,9 @@ func (r *run) nextKey() error {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}
+		}
+		if keys.KindOf(r.m.Trailer()) == keys.KindBlobIndex {
+			r.out.blobs.in(g.userKey, value)
 		}
 		if err := g.add(r.m.Trailer(), value); err != nil {
 			return err

@@ -24,6 +24,9 @@ type outputs struct {
 	bounds grandparents
 	marker Marker // of the current output; may be nil
 	split  bool   // SplitKey has been passed
+
+	blobs      blobBalance
+	oldestBlob uint64 // that the current output refers to; 0 for none
 }
 
 func (o *outputs) init(job *Job, spans []span, res *Result) {
@@ -49,6 +52,11 @@ func (o *outputs) add(g *group) error {
 	for _, e := range g.kept {
 		if err := o.current.Writer.Add(g.userKey, e.trailer, g.value(e)); err != nil {
 			return err
+		}
+		if keys.KindOf(e.trailer) == keys.KindBlobIndex {
+			if file := o.blobs.out(g.userKey, g.value(e)); file != 0 && (o.oldestBlob == 0 || file < o.oldestBlob) {
+				o.oldestBlob = file
+			}
 		}
 		o.res.Stats.OutputEntries++
 		if o.marker != nil {
@@ -96,7 +104,7 @@ func (o *outputs) start() error {
 		return err
 	}
 	o.res.Created = append(o.res.Created, out.Number)
-	o.current, o.open, o.entries = out, true, 0
+	o.current, o.open, o.entries, o.oldestBlob = out, true, 0, 0
 	o.bounds.begin()
 	if o.job.NewMarker != nil {
 		o.marker = o.job.NewMarker()
@@ -181,7 +189,7 @@ func (o *outputs) metadata(s *table.Summary) *manifest.FileMetadata {
 		LargestKey: s.LargestUserKey, LargestTrailer: s.LargestTrailer,
 		SmallestSeq: s.SmallestSeq, LargestSeq: s.LargestSeq,
 		EpochNumber: o.job.EpochNumber, UniqueID: o.current.UniqueID,
-		OldestBlobNumber:   s.OldestBlobNumber,
+		OldestBlobNumber:   o.oldestBlob, // not every format keeps it
 		OldestAncestorTime: o.job.OldestAncestorTime,
 		FileCreationTime:   o.job.FileCreationTime,
 		TailSize:           uint64(s.TailSize),

@@ -26,6 +26,7 @@ var mayImport = map[string]string{
 	"prefixhash":           "internal/hash internal/keys",
 	"internal/table":       "internal/keys",
 	"internal/entity":      "internal/coding internal/keys",
+	"internal/blob":        "mmapfs internal/compress internal/coding internal/hash internal/keys",
 	"internal/rangedel":    "internal/table internal/keys", // table defines the tombstone
 	"internal/record":      "internal/hash internal/keys",
 	"internal/wal":         "internal/record mmapfs internal/coding internal/keys github.com/klauspost/compress", // zstd: one stream over all records of a log
@@ -44,8 +45,8 @@ var mayImport = map[string]string{
 	// Deciding.
 	"internal/iterator":          "internal/rangedel internal/merge internal/entity internal/table internal/keys",
 	"internal/iterator/itertest": "internal/entity internal/table internal/keys",
-	"compaction":                 "internal/manifest internal/table internal/rangedel internal/iterator internal/merge internal/entity internal/keys",
-	"": "statistics internal/stripe internal/perf compaction memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
+	"compaction":                 "internal/manifest internal/blob internal/table internal/rangedel internal/iterator internal/merge internal/entity internal/keys",
+	"": "statistics internal/blob internal/stripe internal/perf compaction memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
 		"internal/optionsfile internal/merge internal/entity internal/table internal/block internal/compress internal/hash internal/coding internal/keys",
 
 	// At the top: they may import anything, and only the entries here do.
