@@ -84,7 +84,7 @@ func (cf *ColumnFamily) GetEntity(ro *ReadOptions, key []byte, e *Entity) error 
 		return err
 	}
 	defer s.release(reader)
-	return s.getEntity(ro, cf.readSeq(ro), key, e)
+	return s.getEntity(s.find, ro, cf.readSeq(ro), key, e)
 }
 
 // EntityResult is the outcome of one key of a MultiGetEntity.
@@ -116,12 +116,12 @@ func (cf *ColumnFamily) MultiGetEntity(ro *ReadOptions, keys [][]byte, results [
 	seq := cf.readSeq(ro)
 	for i, k := range keys {
 		results[i].Columns = results[i].Columns[:0]
-		results[i].Err = s.getEntity(ro, seq, k, &results[i].Entity)
+		results[i].Err = s.getEntity(s.find, ro, seq, k, &results[i].Entity)
 	}
 	return results, nil
 }
 
-func (s *readState) getEntity(ro *ReadOptions, seq uint64, key []byte, e *Entity) (err error) {
+func (s *readState) getEntity(find findFunc, ro *ReadOptions, seq uint64, key []byte, e *Entity) (err error) {
 	if s.files.faultable {
 		old := mmapfs.Guard()
 		defer mmapfs.Unguard(old, &err)
@@ -131,7 +131,7 @@ func (s *readState) getEntity(ro *ReadOptions, seq uint64, key []byte, e *Entity
 	ro.apply(&look)
 	s.cf.opts.PrefixExtractor.Prepare(&look)
 	var pin table.Pin
-	value, trailer, ok, err := s.find(&look, &pin)
+	value, trailer, ok, err := find(&look, &pin)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *readState) getEntity(ro *ReadOptions, seq uint64, key []byte, e *Entity
 	case keys.KindEntity:
 		e.own, stored = append(e.own[:0], value...), true
 	case keys.KindMerge:
-		e.own, stored, err = s.appendMergedEntity(e.own[:0], look, value, trailer)
+		e.own, stored, err = s.appendMergedEntity(find, e.own[:0], look, value, trailer)
 	default:
 		e.own, err = s.appendValue(e.own[:0], &look, value, trailer)
 	}

@@ -18,10 +18,13 @@ type mergeInput struct {
 	stored   []byte // the entity that base is the default column of; nil if none
 }
 
+// findFunc is readState.find, or that with more on top.
+type findFunc func(*keys.Lookup, *table.Pin) (value []byte, trailer uint64, ok bool, err error)
+
 // mergeInput collects the operands below the one found, newest first, by looking
 // again with ever smaller sequence numbers, until a value, a delete or nothing ends
 // them.
-func (s *readState) mergeInput(look keys.Lookup, operand []byte, trailer uint64) (in mergeInput, err error) {
+func (s *readState) mergeInput(find findFunc, look keys.Lookup, operand []byte, trailer uint64) (in mergeInput, err error) {
 	if s.cf.opts.MergeOperator == nil {
 		return in, fmt.Errorf("%w: key %q has merge operands, and column family %q has no MergeOperator", ErrInvalidArgument, look.UserKey, s.cf.name)
 	}
@@ -29,7 +32,7 @@ func (s *readState) mergeInput(look keys.Lookup, operand []byte, trailer uint64)
 	for seq := keys.Seq(trailer); seq > 0; seq = keys.Seq(trailer) {
 		look.Seq = seq - 1
 		var pin table.Pin
-		value, t, ok, err := s.find(&look, &pin)
+		value, t, ok, err := find(&look, &pin)
 		if err != nil {
 			return in, err
 		}
@@ -60,7 +63,7 @@ func (s *readState) mergeInput(look keys.Lookup, operand []byte, trailer uint64)
 
 // appendMerged appends what the operands of a key make of its value.
 func (s *readState) appendMerged(dst []byte, look keys.Lookup, operand []byte, trailer uint64) ([]byte, error) {
-	in, err := s.mergeInput(look, operand, trailer)
+	in, err := s.mergeInput(s.find, look, operand, trailer)
 	if err != nil {
 		return dst, err
 	}
@@ -77,8 +80,8 @@ func (in *mergeInput) appendTo(dst []byte, cf *ColumnFamily, userKey []byte) ([]
 
 // appendMergedEntity is appendMerged for readers of columns: onto an entity the operands
 // change its default column, and what is appended is then an encoded entity.
-func (s *readState) appendMergedEntity(dst []byte, look keys.Lookup, operand []byte, trailer uint64) (_ []byte, stored bool, err error) {
-	in, err := s.mergeInput(look, operand, trailer)
+func (s *readState) appendMergedEntity(find findFunc, dst []byte, look keys.Lookup, operand []byte, trailer uint64) (_ []byte, stored bool, err error) {
+	in, err := s.mergeInput(find, look, operand, trailer)
 	if err != nil {
 		return dst, false, err
 	}

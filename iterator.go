@@ -51,6 +51,9 @@ type iteratorState struct {
 	seq  uint64
 	tail bool // ReadOptions.Tailing
 
+	keepSeq bool        // open is to use seq, whatever ro says
+	overlay *batchIndex // of an IndexedBatch; nil without one
+
 	sources []table.Iterator
 	tombs   []iterator.SourceTombstones
 	levels  []levelFiles
@@ -79,7 +82,7 @@ func (it *iteratorState) begin(cf *ColumnFamily, ro *ReadOptions) error {
 		iteratorPool.Put(it)
 		return err
 	}
-	it.order = cf.order
+	it.order, it.overlay = cf.order, nil
 	it.cf, it.ro, it.tail = cf, *ro, ro.Tailing && ro.Snapshot == nil
 	it.state, it.reader, it.err = s, reader, nil
 	it.pinned = ro.PinData
@@ -116,8 +119,15 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	// The sequence number comes first: what it covers is in the memtables then, so
 	// that one without entries has nothing to show.
 	seq := cf.readSeq(ro)
+	if it.keepSeq {
+		seq = it.seq
+	}
 	it.seq = seq
 	it.sources, it.tombs = it.sources[:0], it.tombs[:0]
+	if x := it.overlay; x != nil {
+		it.tombs = append(it.tombs, iterator.SourceTombstones{Source: 0, Live: x.tombs, Seq: keys.MaxSeq})
+		it.sources = append(it.sources, &batchCursor{x: x})
+	}
 	it.addMemtable(s.active)
 	for _, m := range s.immutables {
 		it.addMemtable(m)
@@ -173,6 +183,9 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	}
 	if e := cf.opts.PrefixExtractor; e != nil && (!ro.TotalOrderSeek || ro.PrefixSameAsStart) {
 		o.Prefixer, o.PrefixSameAsStart = e, ro.PrefixSameAsStart
+	}
+	if it.overlay != nil {
+		o.Overlay = overlaySeq
 	}
 	it.user.Reset(&o, it.sources)
 	return nil
@@ -371,7 +384,7 @@ func (it *iteratorState) close() error {
 	if it.pinned {
 		it.pins, it.key, it.value, it.entity = pinnedBytes{}, nil, nil, nil
 	}
-	it.cf, it.ro, it.tail, it.pinned = nil, ReadOptions{}, false, false
+	it.cf, it.ro, it.tail, it.pinned, it.overlay = nil, ReadOptions{}, false, false, nil
 	s, reader := it.state, it.reader
 	if s != nil && it.observed {
 		it.tell()

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strings"
 	"testing"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -32,12 +33,12 @@ func modelFamilies() map[string]*ColumnFamilyOptions {
 		"default": small(ColumnFamilyOptions{
 			PrefixExtractor: FixedPrefix(4),
 			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 64},
-			Table:           PlainTableOptions{},
+			Table:           PlainTableOptions{RangeDeletes: On},
 		}),
 		"resident": small(ColumnFamilyOptions{
 			PrefixExtractor: FixedPrefix(2),
 			MemTable:        MemTableOptions{Kind: HashLinkList, BucketCount: 16, Threshold: 4},
-			Table:           PlainTableOptions{EncodingType: PrefixEncoding, Memory: MemoryResident, IndexSparseness: 3, LoadInBackground: Off},
+			Table:           PlainTableOptions{EncodingType: PrefixEncoding, Memory: MemoryResident, IndexSparseness: 3, LoadInBackground: Off, RangeDeletes: On},
 			BloomLocality:   1,
 		}),
 		"total": small(ColumnFamilyOptions{
@@ -47,7 +48,7 @@ func modelFamilies() map[string]*ColumnFamilyOptions {
 		"reverse": small(ColumnFamilyOptions{
 			Comparator:      ReverseBytewise,
 			PrefixExtractor: FixedPrefix(4),
-			Table:           PlainTableOptions{BloomBitsPerKey: NoBloom, Verify: VerifyInBackground, IndexSparseness: IndexEveryRow, ChunkChecksums: Off},
+			Table:           PlainTableOptions{RangeDeletes: On, BloomBitsPerKey: NoBloom, Verify: VerifyInBackground, IndexSparseness: IndexEveryRow, ChunkChecksums: Off},
 			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 8},
 		}),
 		"block": small(ColumnFamilyOptions{
@@ -64,6 +65,16 @@ func modelFamilies() map[string]*ColumnFamilyOptions {
 			PrefixExtractor: NoopPrefix(),
 			Table:           PlainTableOptions{HashTableRatio: 2, StoreIndexInFile: Off},
 			MemTable:        MemTableOptions{Kind: Vector},
+		}),
+		"blockvector": small(ColumnFamilyOptions{
+			Table:    BlockBasedTableOptions{BlockSize: 300},
+			MemTable: MemTableOptions{Kind: Vector},
+		}),
+		"blocklink": small(ColumnFamilyOptions{
+			Comparator:      ReverseBytewise,
+			PrefixExtractor: CappedPrefix(3),
+			Table:           BlockBasedTableOptions{BlockSize: 256, FilterPolicy: BloomFilter(10)},
+			MemTable:        MemTableOptions{Kind: HashLinkList, BucketCount: 4, Threshold: 2},
 		}),
 	}
 }
@@ -179,13 +190,72 @@ func (r *modelRun) must(err error) {
 	}
 }
 
+// writer is a Batch or an IndexedBatch.
+type writer interface {
+	Put(cf *ColumnFamily, key, value []byte)
+	PutEntity(cf *ColumnFamily, key []byte, columns []Column)
+	Delete(cf *ColumnFamily, key []byte)
+	SingleDelete(cf *ColumnFamily, key []byte)
+	Merge(cf *ColumnFamily, key, operand []byte)
+	DeleteRange(cf *ColumnFamily, start, end []byte)
+	PutLogData(blob []byte)
+	SetSavePoint()
+	RollbackToSavePoint() error
+	PopSavePoint() error
+}
+
+// In the model an entity is its default column, a zero byte, and its column "x".
+
+// plainOf is the value that a reader without columns sees.
+func plainOf(v string) string {
+	d, _, _ := strings.Cut(v, "\x00")
+	return d
+}
+
+// columnsOf is the columns that a reader of columns sees.
+func columnsOf(v string) string {
+	d, x, entity := strings.Cut(v, "\x00")
+	if !entity {
+		return "=" + d + ";"
+	}
+	return "=" + d + ";x=" + x + ";"
+}
+
+// fill adds n random operations to b and to the model, some of which a save point
+// takes back.
+func (r *modelRun) fill(b writer, n int) {
+	for range n {
+		if r.rng.IntN(12) != 0 {
+			r.apply(b)
+			continue
+		}
+		now, single := r.now.clone(), maps.Clone(r.single)
+		b.SetSavePoint()
+		for range 1 + r.rng.IntN(4) {
+			r.apply(b)
+		}
+		if r.rng.IntN(3) == 0 {
+			r.must(b.PopSavePoint())
+			continue
+		}
+		r.must(b.RollbackToSavePoint())
+		r.now, r.single = now, single
+	}
+}
+
 // apply makes one random operation in b and in the model.
-func (r *modelRun) apply(b *Batch) {
+func (r *modelRun) apply(b writer) {
 	name, cf := r.family()
 	k := r.key()
 	id := name + "/" + string(k)
 	old, exists := r.now[name][string(k)]
 	switch op := r.rng.IntN(20); {
+	case op == 0:
+		v, x := r.value(), r.value()
+		b.PutEntity(cf, k, []Column{{Name: []byte("x"), Value: x}, {Value: v}})
+		r.now[name][string(k)] = string(v) + "\x00" + string(x)
+		_, seen := r.single[id]
+		r.single[id] = !seen
 	case op < 12:
 		v := r.value()
 		b.Put(cf, k, v)
@@ -205,20 +275,25 @@ func (r *modelRun) apply(b *Batch) {
 	case op < 19:
 		v := r.value()
 		b.Merge(cf, k, v)
-		if exists {
+		if d, x, entity := strings.Cut(old, "\x00"); entity {
+			r.now[name][string(k)] = d + "," + string(v) + "\x00" + x
+		} else if exists {
 			r.now[name][string(k)] = old + "," + string(v)
 		} else {
 			r.now[name][string(k)] = string(v)
 		}
 		r.single[id] = false
-	case cf.opts.Table.tableFactoryName() == "BlockBasedTable":
+	case cf.takesRangeDeletes():
 		end := r.key()
-		if bytes.Compare(k, end) > 0 {
+		if r.rng.IntN(4) == 0 {
+			end = end[:r.rng.IntN(3)] // need not be a key of the family
+		}
+		if cf.order.Compare(k, end) > 0 {
 			k, end = end, k
 		}
 		b.DeleteRange(cf, k, end)
 		for old := range r.now[name] {
-			if string(k) <= old && old < string(end) {
+			if cf.order.Compare(k, []byte(old)) <= 0 && cf.order.Compare([]byte(old), end) < 0 {
 				delete(r.now[name], old)
 				r.single[name+"/"+old] = false
 			}
@@ -232,17 +307,15 @@ func (r *modelRun) run() {
 	r.open()
 	for step := range r.steps {
 		switch op := r.rng.IntN(100); {
+		case op < 10:
+			r.indexed()
 		case op < 55:
 			var b Batch
-			for range 1 + r.rng.IntN(3) {
-				r.apply(&b)
-			}
+			r.fill(&b, 1+r.rng.IntN(3))
 			r.must(r.db.Write(&WriteOptions{Sync: r.rng.IntN(20) == 0}, &b))
 		case op < 60:
 			var b Batch
-			for range 100 {
-				r.apply(&b)
-			}
+			r.fill(&b, 100)
 			r.must(r.db.Write(&WriteOptions{DisableWAL: r.rng.IntN(8) == 0}, &b))
 		case op < 75:
 			r.checkGets()
@@ -305,6 +378,47 @@ func (r *modelRun) moment() (*Snapshot, model) {
 	return nil, r.now
 }
 
+// indexed fills an indexed batch, reads through it before it is committed, and then
+// commits it or lets it go. One over a snapshot is let go.
+func (r *modelRun) indexed() {
+	before, single := r.now, maps.Clone(r.single)
+	snap, under := r.moment()
+	r.now = under.clone()
+	at := &ReadOptions{Snapshot: snap}
+	b := r.db.NewIndexedBatch()
+	for range 1 + r.rng.IntN(3) {
+		r.fill(b, 1+r.rng.IntN(12))
+		name, cf := r.family()
+		var e Entity
+		var ks [][]byte
+		for range 10 {
+			ks = append(ks, r.key())
+		}
+		results, err := b.MultiGet(cf, at, ks, nil)
+		r.must(err)
+		for i, k := range ks {
+			v, ok := r.now[name][string(k)]
+			got := &results[i]
+			if ok && (got.Err != nil || string(got.Value) != plainOf(v)) || !ok && !errors.Is(got.Err, ErrNotFound) {
+				r.t.Fatalf("%s: Get(%q) through a batch = %.40q, %v; want %.40q, %v", name, k, got.Value, got.Err, v, ok)
+			}
+			err := b.GetEntity(cf, at, k, &e)
+			if ok && (err != nil || columnText(e.Columns) != columnsOf(v)) || !ok && !errors.Is(err, ErrNotFound) {
+				r.t.Fatalf("%s: GetEntity(%q) through a batch = %.40q, %v; want %.40q, %v", name, k, columnText(e.Columns), err, columnsOf(v), ok)
+			}
+		}
+		r.walk(name, snap, r.now, func(ro *ReadOptions) (*Iterator, error) { return b.NewIterator(cf, ro) })
+		if r.rng.IntN(3) == 0 {
+			r.walk(name, snap, under, cf.NewIterator) // nothing shows without the batch
+		}
+	}
+	if snap != nil || r.rng.IntN(4) == 0 {
+		r.now, r.single = before, single
+		return
+	}
+	r.must(r.db.Write(nil, b.Batch()))
+}
+
 func (r *modelRun) checkGets() {
 	name, cf := r.family()
 	snap, want := r.moment()
@@ -316,8 +430,14 @@ func (r *modelRun) checkGets() {
 	results, err := cf.MultiGet(ro, keys, nil)
 	r.must(err)
 	var pinned PinnedValue
+	var e Entity
 	for i, k := range keys {
 		v, ok := want[name][string(k)]
+		eerr := cf.GetEntity(ro, k, &e)
+		if ok && (eerr != nil || columnText(e.Columns) != columnsOf(v)) || !ok && !errors.Is(eerr, ErrNotFound) {
+			r.t.Errorf("%s: GetEntity(%q) = %.40q, %v; want %.40q, %v", name, k, columnText(e.Columns), eerr, columnsOf(v), ok)
+		}
+		v = plainOf(v)
 		got, err := cf.Get(ro, k, nil)
 		perr := cf.GetPinned(ro, k, &pinned)
 		switch {
@@ -342,10 +462,15 @@ func (r *modelRun) checkGets() {
 func (r *modelRun) checkWalk() {
 	name, cf := r.family()
 	snap, m := r.moment()
+	r.walk(name, snap, m, cf.NewIterator)
+}
+
+// walk makes an iterator and compares random moves of it with the keys of m.
+func (r *modelRun) walk(name string, snap *Snapshot, m model, open func(*ReadOptions) (*Iterator, error)) {
 	o := r.options[name]
 	ks := m.sortedKeys(name, o)
 	cmp := o.withDefaults().Comparator.Compare
-	ro := &ReadOptions{Snapshot: snap, TotalOrderSeek: r.rng.IntN(3) == 0}
+	ro := &ReadOptions{Snapshot: snap, TotalOrderSeek: r.rng.IntN(3) == 0, AutoPrefixMode: r.rng.IntN(3) == 0, PinData: r.rng.IntN(5) == 0, Tailing: r.rng.IntN(5) == 0}
 	lo, hi := 0, len(ks)
 	if r.rng.IntN(3) == 0 {
 		ro.LowerBound = r.key()
@@ -355,13 +480,16 @@ func (r *modelRun) checkWalk() {
 		ro.UpperBound = r.key()
 		hi = max(lo, sort.Search(len(ks), func(i int) bool { return cmp([]byte(ks[i]), ro.UpperBound) >= 0 }))
 	}
-	it, err := cf.NewIterator(ro)
+	it, err := open(ro)
 	r.must(err)
 	defer func() { r.must(it.Close()) }()
 	at := -1
 	for range 30 {
 		var what string
 		switch op := r.rng.IntN(8); {
+		case op == 0 && r.rng.IntN(5) == 0:
+			r.must(it.Refresh(snap))
+			continue
 		case op == 0:
 			what = "First"
 			it.First()
@@ -412,8 +540,14 @@ func (r *modelRun) checkWalk() {
 		if it.Valid() != in {
 			r.t.Fatalf("%s: %s: valid %v, want %v (bounds %q %q)", name, what, it.Valid(), in, ro.LowerBound, ro.UpperBound)
 		}
-		if in && (string(it.Key()) != ks[at] || string(it.Value()) != m[name][ks[at]]) {
+		if !in {
+			continue
+		}
+		if string(it.Key()) != ks[at] || string(it.Value()) != plainOf(m[name][ks[at]]) {
 			r.t.Fatalf("%s: %s: at %q = %.40q, want %q = %.40q", name, what, it.Key(), it.Value(), ks[at], m[name][ks[at]])
+		}
+		if columns, err := it.Columns(nil); err != nil || columnText(columns) != columnsOf(m[name][ks[at]]) {
+			r.t.Fatalf("%s: %s: at %q: columns %.40q, %v; want %.40q", name, what, it.Key(), columnText(columns), err, columnsOf(m[name][ks[at]]))
 		}
 	}
 }
@@ -425,7 +559,7 @@ func (r *modelRun) compareAll(name string, snap *Snapshot, m model) {
 	ks := m.sortedKeys(name, r.options[name])
 	i := 0
 	for k, v := range it.All() {
-		if i >= len(ks) || !bytes.Equal(k, []byte(ks[i])) || string(v) != m[name][ks[i]] {
+		if i >= len(ks) || !bytes.Equal(k, []byte(ks[i])) || string(v) != plainOf(m[name][ks[i]]) {
 			r.t.Fatalf("%s: key %d is %q = %.40q, which the model has not", name, i, k, v)
 		}
 		i++

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/flatrock-db/flatrock/internal/entity"
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -30,8 +31,10 @@ type SourceTombstones struct {
 	// them. Use a number of at least the number of sources where that is not sure.
 	Source int
 	List   *rangedel.List
-	Live   *rangedel.Mutable // of a memtable, instead of List
-	Run    []*rangedel.List  // of the files of a level in key order, instead of List
+	// Seq is the newest sequence number of a tombstone that counts; zero for Options.Seq.
+	Seq  uint64
+	Live *rangedel.Mutable // of a memtable, instead of List
+	Run  []*rangedel.List  // of the files of a level in key order, instead of List
 }
 
 // Options is what a User walks by. All of it is fixed until the next Reset.
@@ -39,6 +42,9 @@ type Options struct {
 	Order keys.Order
 	// Seq is the newest sequence number that the iterator may see.
 	Seq uint64
+	// Overlay, if not zero, is above Seq: sequence numbers from there on are visible too.
+	// A batch that was not committed lies over the sources with them.
+	Overlay uint64
 	// Lower (inclusive) and Upper (exclusive) bound the walk; nil for none. They
 	// are copied.
 	Lower, Upper []byte
@@ -105,6 +111,8 @@ type User struct {
 	m    Merging
 	o    Options
 	look keys.Lookup
+	// seekSeq is what seeks start from: the newest sequence number of all that are visible.
+	seekSeq uint64
 
 	at    place
 	valid bool
@@ -144,10 +152,19 @@ func (u *User) Reset(o *Options, sources []table.Iterator) {
 	u.m.SetPrefix(o.Prefixer, o.PrefixSameAsStart)
 	u.SetBounds(o.Lower, o.Upper)
 	u.o.Lower, u.o.Upper = nil, nil
+	u.seekSeq = o.Seq
+	if o.Overlay == 0 {
+		u.o.Overlay = math.MaxUint64
+	} else {
+		u.seekSeq = keys.MaxSeq
+	}
 	u.tombstones, u.cursors = u.tombstones[:0], u.cursors[:0]
 	for _, t := range o.Tombstones {
 		if t.Live == nil && t.List.Len() == 0 && len(t.Run) == 0 {
 			continue
+		}
+		if t.Seq == 0 {
+			t.Seq = o.Seq
 		}
 		u.tombstones = append(u.tombstones, t)
 		u.cursors = append(u.cursors, rangedel.Cursor{})
@@ -232,7 +249,7 @@ func (u *User) SeekGE(key []byte) bool {
 	if u.err != nil || u.confined && !u.short { // nothing has the prefix
 		return false
 	}
-	u.m.SeekGE(target, keys.Pack(u.o.Seq, keys.KindSeek))
+	u.m.SeekGE(target, keys.Pack(u.seekSeq, keys.KindSeek))
 	return u.forward(false)
 }
 
@@ -249,7 +266,7 @@ func (u *User) InTotalOrder(move func(*User) bool) bool {
 // confines the walk to the prefix of key, as asked for, not of the bound that may
 // stand in for it.
 func (u *User) seekPrefix(key, target []byte) bool {
-	u.look = keys.Lookup{UserKey: key, Seq: u.o.Seq}
+	u.look = keys.Lookup{UserKey: key, Seq: u.seekSeq}
 	u.o.Prefixer.Prepare(&u.look)
 	if u.look.PrefixLen < 0 && !u.o.PrefixSameAsStart {
 		return false
@@ -267,7 +284,7 @@ func (u *User) seekPrefix(key, target []byte) bool {
 	if u.look.PrefixLen < 0 || u.confined && !u.inPrefix(target) {
 		return false
 	}
-	ok := u.m.SeekPrefixGE(&u.look, keys.Pack(u.o.Seq, keys.KindSeek))
+	ok := u.m.SeekPrefixGE(&u.look, keys.Pack(u.seekSeq, keys.KindSeek))
 	u.look.UserKey = nil
 	if !ok {
 		if u.err = u.m.Err(); u.err == nil && !u.confined {
@@ -415,6 +432,9 @@ func (u *User) fail(err error) bool {
 	return u.end()
 }
 
+// tooNew reports whether an entry of that sequence number may not be seen.
+func (u *User) tooNew(seq uint64) bool { return seq > u.o.Seq && seq < u.o.Overlay }
+
 // countSkip counts a hidden entry; false if that was one too many.
 func (u *User) countSkip() bool {
 	u.skipped++
@@ -455,7 +475,7 @@ func (u *User) cover(userKey []byte) uint64 {
 	var newest uint64
 	u.same = coverSpan{known: true}
 	for i := range u.cursors {
-		seq := u.cursors[i].Cover(userKey, u.o.Seq)
+		seq := u.cursors[i].Cover(userKey, u.tombstones[i].Seq)
 		u.same.narrow(&u.o.Order, &u.cursors[i])
 		if seq > newest {
 			newest = seq

@@ -67,7 +67,7 @@ func (u *User) collect() (live bool, err error) {
 			return u.collectBySeek()
 		}
 		switch {
-		case seq > u.o.Seq:
+		case u.tooNew(seq):
 			coveredAll = false
 		case seq < cover:
 		case kind == keys.KindMerge:
@@ -123,6 +123,16 @@ func (u *User) keep(kind keys.Kind) (live bool, err error) {
 	return true, nil
 }
 
+// seekNewest moves to the newest visible entry of u.saved, or past it.
+func (u *User) seekNewest() bool {
+	m := &u.m
+	ok := m.SeekGE(u.saved, keys.Pack(u.seekSeq, keys.KindSeek))
+	if ok && u.tooNew(keys.Seq(m.Trailer())) && bytes.Equal(m.UserKey(), u.saved) {
+		ok = m.SeekGE(u.saved, keys.Pack(u.o.Seq, keys.KindSeek))
+	}
+	return ok
+}
+
 // collectBySeek is collect for a key with many versions: it seeks the newest
 // visible one from the front.
 func (u *User) collectBySeek() (live bool, err error) {
@@ -131,7 +141,7 @@ func (u *User) collectBySeek() (live bool, err error) {
 	u.operands.reset()
 	u.value, u.raw = nil, nil
 	u.covered = 0
-	if m.SeekGE(u.saved, keys.Pack(u.o.Seq, keys.KindSeek)) && bytes.Equal(m.UserKey(), u.saved) {
+	if u.seekNewest() && bytes.Equal(m.UserKey(), u.saved) {
 		trailer := m.Trailer()
 		if len(u.cursors) == 0 || u.cover(u.saved) <= keys.Seq(trailer) {
 			switch kind := keys.KindOf(trailer); kind {

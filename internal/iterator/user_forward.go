@@ -37,7 +37,7 @@ func (u *User) forward(skipSaved bool) bool {
 			return u.end()
 		}
 		seq := keys.Seq(trailer)
-		if seq > u.o.Seq {
+		if u.tooNew(seq) {
 			if !u.countSkip() {
 				return u.fail(ErrTooManySkipped)
 			}
@@ -147,6 +147,10 @@ func (u *User) mergeForward() error {
 		trailer := m.Trailer()
 		if keys.Seq(trailer) < cover {
 			break
+		}
+		if u.tooNew(keys.Seq(trailer)) { // between what lies over the sources and what they show
+			m.Next()
+			continue
 		}
 		kind := keys.KindOf(trailer)
 		if kind == keys.KindMerge {

@@ -57,6 +57,7 @@ func PutHeader(dst *[HeaderLen]byte, seq uint64, count uint32) {
 type Batch struct {
 	rep   []byte // header and operations; empty means an empty batch
 	count uint32
+	last  int // where the operation begins that was added last
 }
 
 // Put sets key to value in column family cf. Like every operation it may return
@@ -147,6 +148,7 @@ func (b *Batch) begin(kind keys.Kind, cfTag byte, cf uint32, key, value []byte) 
 	}
 	b.init()
 	b.count++
+	b.last = len(b.rep)
 	if cf == 0 {
 		b.rep = append(b.rep, byte(kind))
 	} else {
@@ -250,6 +252,16 @@ func (b *Batch) Load(encoded []byte) error {
 	b.rep = append(b.rep, encoded...)
 	b.count = binary.LittleEndian.Uint32(encoded[8:])
 	return nil
+}
+
+// Last decodes the operation that was added last, borrowed from the batch; false if there
+// is none that takes a sequence number.
+func (b *Batch) Last(op *Op) bool {
+	if b.last < HeaderLen || b.last >= len(b.rep) {
+		return false
+	}
+	d := decodeRecords(b.rep[b.last:])
+	return d.Next(op)
 }
 
 // Mark remembers the end of the batch for RollbackTo.
