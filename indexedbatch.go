@@ -185,11 +185,11 @@ func (b *IndexedBatch) read(cf *ColumnFamily, ro *ReadOptions, f func(*overlaid)
 	if cf.db != b.db {
 		return fmt.Errorf("%w: column family %q belongs to another database", ErrInvalidArgument, cf.name)
 	}
-	s, stripe, err := cf.enter()
+	s, reader, err := cf.enter()
 	if err != nil {
 		return err
 	}
-	defer s.release(stripe)
+	defer s.release(reader)
 	if s.files.faultable {
 		old := mmapfs.Guard()
 		defer mmapfs.Unguard(old, &err)
