@@ -40,10 +40,12 @@ const (
 
 var priNames = []string{"kMinOverlappingRatio", "kByCompensatedSize", "kOldestLargestSeqFirst", "kOldestSmallestSeqFirst", "kRoundRobin"}
 
-// UniversalOptions tune the universal style, FIFOOptions the FIFO style.
+// UniversalOptions tune the universal style, FIFOOptions the FIFO style. A TemperatureAge is the
+// temperature of files from an age on.
 type (
 	UniversalOptions = compaction.UniversalOptions
 	FIFOOptions      = compaction.FIFOOptions
+	TemperatureAge   = compaction.TemperatureAge
 )
 
 // The stop styles of the universal style.
@@ -285,7 +287,7 @@ var fifoSettings = []setting[FIFOOptions]{
 		func(o *FIFOOptions, v optionsfile.Option) error {
 			n, err := v.Uint64()
 			if n > 0 && err == nil {
-				o.Ages = []compaction.TemperatureAge{{Temperature: TemperatureWarm, Age: n}}
+				o.Ages = []TemperatureAge{{Temperature: TemperatureWarm, Age: n}}
 			}
 			return err
 		}},
@@ -311,7 +313,7 @@ func readAges(o *FIFOOptions, v optionsfile.Option) error {
 		if err != nil {
 			return err
 		}
-		var a compaction.TemperatureAge
+		var a TemperatureAge
 		for _, f := range fields {
 			switch f.Key {
 			case "age":

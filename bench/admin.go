@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,43 +23,60 @@ func compactBody(t *thread) error {
 
 func (b *bench) compactAll() error { return b.cf.CompactRange(b.ctx, nil, nil, nil) }
 
-// compact0 moves level 0 into the levels below. The database has no compaction of
-// single levels for callers, so it is a whole one, if there is anything to do.
-func (b *bench) compact0() error {
-	files := 0
-	if levels := b.family().Levels; len(levels) > 0 {
-		files = levels[0].Files
+func (b *bench) compact0() error { return b.compactLevel(0) }
+func (b *bench) compact1() error { return b.compactLevel(1) }
+
+// compactLevel merges a level into the next one that has files. Level 1 stands for
+// the first below level 0 that has files.
+func (b *bench) compactLevel(asked int) error {
+	for {
+		m, err := b.cf.GetColumnFamilyMetaData()
+		if err != nil {
+			return err
+		}
+		next := func(level int) int {
+			for level < len(m.Levels) && len(m.Levels[level].Files) == 0 {
+				level++
+			}
+			return level
+		}
+		from := asked
+		if asked > 0 {
+			from = next(1)
+		}
+		var names []string
+		if from < len(m.Levels) {
+			for _, f := range m.Levels[from].Files {
+				names = append(names, f.Name)
+			}
+		}
+		if len(names) == 0 {
+			fmt.Fprintf(b.out, "compact%d found 0 files to compact\n", asked)
+			return nil
+		}
+		to := next(from + 1)
+		if to == len(m.Levels) {
+			fmt.Fprintf(b.out, "compact%d found no data beyond L%d\n", asked, from)
+			return nil
+		}
+		fmt.Fprintf(b.out, "compact%d found %d files to compact from L%d to L%d\n", asked, len(names), from, to)
+		o := &flatrock.CompactionOptions{OutputFileSizeLimit: b.c.targetFileSizeBase}
+		_, err = b.cf.CompactFiles(b.ctx, o, names, to)
+		if err == nil || b.ctx.Err() != nil || !errors.Is(err, flatrock.ErrBusy) && !errors.Is(err, flatrock.ErrInvalidArgument) {
+			return err
+		}
+		// Other compactions have the files, or had them first.
+		fmt.Fprintf(b.out, "compact%d CompactFiles failed: %v\n", asked, err)
+		if err := b.waitForCompaction(); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintf(b.out, "compact0 found %d files to compact\n", files)
-	if files == 0 {
-		return nil
-	}
-	return b.compactAll()
 }
 
-// waitForCompaction waits until flushes and compactions have come to rest: none
-// finished for a while, and no level 0 or memtable waits for one.
 func (b *bench) waitForCompaction() error {
-	const look, rest = 20 * time.Millisecond, 500 * time.Millisecond
 	fmt.Fprintf(b.out, "waitforcompaction(%s): started\n", b.dir)
-	ticker := time.NewTicker(look)
-	defer ticker.Stop()
-	last, since := b.db.Metrics(), time.Now()
-	for {
-		select {
-		case <-ticker.C:
-		case <-b.ctx.Done():
-			return b.ctx.Err()
-		}
-		m := b.db.Metrics()
-		f := m.Families[flatrock.DefaultColumnFamilyName]
-		waiting := f.MemTables > 1 ||
-			(!b.c.disableAutoCompactions && len(f.Levels) > 0 && f.Levels[0].Files >= int(b.c.level0Compaction))
-		if waiting || m.Compactions != last.Compactions || m.Flushes != last.Flushes {
-			last, since = m, time.Now()
-		} else if time.Since(since) >= rest {
-			break
-		}
+	if err := b.db.WaitForCompact(b.ctx, nil); err != nil {
+		return err
 	}
 	fmt.Fprintf(b.out, "waitforcompaction(%s): finished\n", b.dir)
 	return nil

@@ -62,6 +62,16 @@ type config struct {
 	maxBytesForLevelMultiplier                float64
 	level0Compaction, level0Slow, level0Stop  int64
 	dynamicLevelBytes, disableAutoCompactions bool
+	compactionStyle, compactionPri            int64
+	maxCompactionBytes                        uint64
+	ttlSeconds, periodicSeconds               uint64
+	universalSizeRatio, universalMaxSizeAmp   int64
+	universalMinMergeWidth                    int64
+	universalMaxMergeWidth                    int64
+	universalCompression                      int64
+	universalMove, universalIncremental       bool
+	fifoMaxMB, fifoTTL, fifoWarm              uint64
+	fifoMerge                                 bool
 	maxTotalWALSize                           uint64
 	avoidFlushDuringRecovery                  bool
 	memtablerep                               string
@@ -106,6 +116,7 @@ func newConfig() *config {
 		targetFileSizeBase: 64 << 20, targetFileSizeMultiplier: 1,
 		maxBytesForLevelBase: 256 << 20, maxBytesForLevelMultiplier: 10,
 		level0Compaction: 4, level0Slow: 20, level0Stop: 36,
+		compactionPri: 3, ttlSeconds: defaultAge, periodicSeconds: defaultAge, universalCompression: -1, fifoMerge: true,
 		memtablerep: "skip_list", hashBucketCount: 1 << 20,
 		bloomBits: -1, cacheSize: 8 << 20, blockSize: 4096, blockRestartInterval: 16, indexBlockRestartInterval: 1,
 		metadataBlockSize: 4096, formatVersion: 5, checksumType: 4, indexShortening: 2, dataBlockHashRatio: 0.75,
@@ -168,6 +179,9 @@ func (c *config) check() error {
 	}
 	if _, err := parseBenchmarks(c.benchmarks); err != nil {
 		return err
+	}
+	if c.compactionStyle < 0 || c.compactionStyle > 3 || c.compactionPri < 0 || c.compactionPri > 4 {
+		return fmt.Errorf("--compaction_style=%d, --compaction_pri=%d: want 0 to 3 and 0 to 4", c.compactionStyle, c.compactionPri)
 	}
 	_, err := c.familyOptions(flatrock.MemoryPopulate)
 	return err

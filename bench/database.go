@@ -58,6 +58,7 @@ func (c *config) familyOptions(memory flatrock.PlainTableMemory) (*flatrock.Colu
 		BlockProtectionBytesPerKey:       int(c.blockProtection),
 		MemtableProtectionBytesPerKey:    int(c.memtableProtection),
 	}
+	c.compaction(o)
 	if c.prefixSize > 0 {
 		o.PrefixExtractor = flatrock.FixedPrefix(int(c.prefixSize))
 	}

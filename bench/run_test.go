@@ -81,19 +81,21 @@ func TestEveryBenchmark(t *testing.T) {
 
 func TestMetaBenchmarks(t *testing.T) {
 	forBothFormats(t, func(t *testing.T, args func(string, ...string) []string) {
-		out := mustRun(t, args(t.TempDir(), "--benchmarks=fillseq,memstats,compact0,flush,levelstats,compact0,levelstats,stats,resetstats,stats,compactall,waitforcompaction,heap",
+		out := mustRun(t, args(t.TempDir(), "--benchmarks=fillseq,memstats,compact0,flush,levelstats,compact0,compactall,overwrite,flush,compact0,compact1,levelstats,stats,resetstats,stats,compactall,waitforcompaction,heap",
 			"--statistics", "--histogram")...)
 		for _, want := range []string{
 			"\nrocksdb.num-entries-all-mem-tables: 2000\n",
 			"\ncompact0 found 0 files to compact\n",
 			"\nflush memtable\n",
 			"\nLevel Files Size(MB)\n--------------------\n  0        1        0\n  1        0        0\n",
-			"\ncompact0 found 1 files to compact\n",
+			"\ncompact0 found no data beyond L0\n",
+			"\ncompact0 found 1 files to compact from L0 to L",
+			"\ncompact1 found no data beyond L",
 			"\nLevel Files Size(MB)\n--------------------\n  0        0        0\n",
-			"\nWrites: 2000 keys,", "\nWrites: 0 keys,",
+			"\nWrites: 4000 keys,", "\nWrites: 0 keys,",
 			": finished\n",
 			"\nheap         : Go heap ",
-			"\nrocksdb.number.keys.written COUNT : 2000\n",
+			"\nrocksdb.number.keys.written COUNT : 4000\n",
 			"\nrocksdb.db.write.micros P50 : ",
 			"\nMicroseconds per write:\nCount: 2000 Average: ",
 		} {
