@@ -53,11 +53,15 @@ func (c *Cache) Counts() (n Counts) {
 }
 
 func (s *stats) addTo(n *Counts) {
-	for t := range NumBlockTypes {
-		for i := range s.stripes {
+	for i := range s.stripes {
+		for t := range NumBlockTypes {
 			n.Hits[t] += s.stripes[i].hits[t].Load()
 			n.Misses[t] += s.stripes[i].misses[t].Load()
 		}
+		n.Hits[Data] += s.stripes[i].hits[PointData].Load()
+		n.Misses[Data] += s.stripes[i].misses[PointData].Load()
+	}
+	for t := range NumBlockTypes {
 		n.Adds[t] += s.adds[t].Load()
 		n.AddBytes[t] += s.addBytes[t].Load()
 	}
@@ -66,19 +70,12 @@ func (s *stats) addTo(n *Counts) {
 
 // Stats adds the shards up. It costs a walk over all slots.
 func (c *Cache) Stats() Stats {
-	st := Stats{Capacity: c.capacity.Load()}
+	n := c.Counts()
+	st := Stats{Capacity: c.capacity.Load(), Hits: n.Hits, Misses: n.Misses}
 	for i := range c.charged {
 		st.Charged += c.charged[i].Load()
 	}
 	for _, s := range c.shards {
-		for i := range s.stats.stripes {
-			for t := range NumBlockTypes {
-				st.Hits[t] += s.stats.stripes[i].hits[t].Load()
-				st.Misses[t] += s.stats.stripes[i].misses[t].Load()
-			}
-			st.Hits[Data] += s.stats.stripes[i].hits[PointData].Load()
-			st.Misses[Data] += s.stats.stripes[i].misses[PointData].Load()
-		}
 		st.Inserts += s.stats.inserts.Load()
 		st.Evictions += s.stats.evictions.Load()
 		s.mu.Lock()
