@@ -52,6 +52,7 @@ var mayImport = map[string]string{
 	// At the top: they may import anything, and only the entries here do.
 	"bench":               anything,
 	"bench/compare":       anything,
+	"bench/experiment":    anything,
 	"cmd/flatrock":        anything,
 	"internal/stress":     anything, // the harnesses behind flatrock stress: they start processes, and draw every option
 	"oracle":              anything,
@@ -70,7 +71,7 @@ var everywhere = []string{"internal/killpoint", "internal/mutation", "internal/i
 // nobodyImports are packages for people and tests; no package imports them, and
 // tests only those that are marked.
 var nobodyImports = map[string]bool{
-	"bench": false, "bench/compare": false, "cmd/flatrock": false, "oracle": false, "numa/vmtest": false,
+	"bench": false, "bench/compare": false, "bench/experiment": false, "cmd/flatrock": false, "oracle": false, "numa/vmtest": false,
 	"internal/house":  false,
 	"internal/script": true, "internal/iterator/itertest": true,
 }
