@@ -173,7 +173,7 @@ func Child(text string, stdout io.Writer) error {
 	cfg := spec.config()
 	stats := new(Stats)
 	fsys := mmapfs.FS(mmapfs.OS)
-	s := newSession(cfg, spec.Database, filepath.Join(spec.Dir, "db"), harness{direct: directWorks(spec.Dir)}, stats)
+	s := newSession(cfg, spec.Database, filepath.Join(spec.Dir, "db"), harness{direct: directWorks(spec.Dir), ingest: true}, stats)
 	var f *faults
 	if spec.Faults {
 		s.harness.flips = true

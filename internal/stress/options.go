@@ -70,6 +70,7 @@ type familySpec struct {
 	reverse   bool
 	extractor *flatrock.PrefixExtractor // nil: none
 	plainOpts flatrock.PlainTableOptions
+	style     flatrock.CompactionStyle
 }
 
 // drawFamilies draws the formats of database number db.
@@ -106,15 +107,19 @@ func (c Config) drawFamilies(db uint64) []familySpec {
 			if s.keys.fixed {
 				p.UserKeyLen = 8
 			}
+			p.RangeDeletes = pick(rng, flatrock.On, flatrock.Default)
 			s.plainOpts = p
 		}
+		s.style = pick(rng, flatrock.CompactionStyleLevel, flatrock.CompactionStyleLevel, flatrock.CompactionStyleUniversal)
 		specs = append(specs, s)
 	}
 	return specs
 }
 
 // allowsRanges reports whether the family takes DeleteRange.
-func (s *familySpec) allowsRanges() bool { return !s.plain }
+func (s *familySpec) allowsRanges() bool {
+	return !s.plain || s.plainOpts.RangeDeletes == flatrock.On
+}
 
 func shapeOf(c Config, specs []familySpec) shape {
 	s := shape{Workers: c.Workers}
@@ -131,6 +136,8 @@ type roundOptions struct {
 	db     flatrock.Options
 	noWAL  bool // every write of the round goes without a log
 	noSync bool
+	// protect is WriteOptions.ProtectionBytesPerKey.
+	protect int
 }
 
 // drawRound draws the options of a round.
@@ -157,6 +164,10 @@ func (c Config) drawRound(specs []familySpec, fsys mmapfs.FS, db, round uint64, 
 	case 1:
 		o.UseDirectReads = h.direct
 	}
+	o.MaxBackgroundJobs = pick(rng, 1, 2, 4)
+	o.MaxSubcompactions = pick(rng, 1, 1, 3)
+	o.DelayedWriteRate = pick[int64](rng, 16<<20, 1<<30) // a slow machine must not make a round last minutes
+	r.protect = pick(rng, 0, 0, 8)
 	r.noWAL = rng.IntN(8) == 0
 	r.noSync = rng.IntN(4) == 0
 	for i := range specs {
@@ -187,6 +198,9 @@ func (c Config) drawFamilyRound(rng *rand.Rand, f *familySpec, h harness) *flatr
 		LevelCompactionDynamicLevelBytes: pick(rng, flatrock.On, flatrock.Off),
 		BloomLocality:                    uint32(rng.IntN(2)),
 	}
+	o.CompactionStyle = f.style
+	o.BlockProtectionBytesPerKey = pick(rng, 0, 0, 1, 8)
+	o.MemtableProtectionBytesPerKey = pick(rng, 0, 0, 2, 8)
 	if f.reverse {
 		o.Comparator = flatrock.ReverseBytewise
 	}
@@ -246,4 +260,5 @@ type harness struct {
 	mapped bool // the log can be mapped
 	direct bool // direct reads work
 	flips  bool // bits of what is read flip
+	ingest bool // files may be ingested: they are durable at once, so they may outlive writes before them
 }

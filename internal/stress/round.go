@@ -177,7 +177,7 @@ func (s *session) failure(harness string, round uint64, err error) error {
 func Live(ctx context.Context, cfg Config, fsys mmapfs.FS, stats *Stats) error {
 	cfg = cfg.withDefaults()
 	_, mem := fsys.(*mmapfs.MemFS)
-	h := harness{mapped: mem}
+	h := harness{mapped: mem, ingest: true}
 	for n := 0; ; n++ {
 		number := uint64(n)
 		if err := fsys.RemoveAll(cfg.Dir); err != nil {

@@ -21,7 +21,9 @@ type worker struct {
 
 	held   []held
 	broken bool // writes are refused: only read
-	batch  flatrock.Batch
+
+	tracing bool // this worker has begun a block cache trace
+	batch   flatrock.Batch
 }
 
 // everything is a bound that nothing passes.
@@ -78,8 +80,10 @@ func (w *worker) seldom(op int) error {
 	case op < 27:
 		w.db.Metrics()
 		return nil
-	default:
+	case op < 28:
 		return w.checkSnapshot()
+	default:
+		return w.seldomNewer(op - 28)
 	}
 }
 
@@ -121,6 +125,7 @@ func (w *worker) write() error {
 		return nil
 	}
 	wo := &flatrock.WriteOptions{DisableWAL: w.opts.noWAL}
+	wo.ProtectionBytesPerKey = w.opts.protect
 	wo.Sync = !w.opts.noWAL && !w.opts.noSync && w.rng.IntN(100) < w.cfg.Sync
 	record := w.h.begin(w.id, entries, wo.Sync)
 	if record == nil {
@@ -316,6 +321,9 @@ func (w *worker) releaseAll() {
 		s.snap.Release()
 	}
 	w.held = nil
+	if w.tracing {
+		w.db.EndBlockCacheTrace() // what a trace lacks is not what is tested here
+	}
 }
 
 // transient creates a family, uses it, and drops it.
