@@ -362,7 +362,7 @@ func TestNamesOfTheProgram(t *testing.T) {
 		{[]string{"flatrock", "nonsense"}, "", "unknown tool", 2},
 		{[]string{"flatrock", "ldb", "scan", "--nonsense=1", db}, "", "Invalid command-line option nonsense", 2},
 		{[]string{"flatrock", "ldb", "scan"}, "", "--db=DIR must be given", 2},
-		{[]string{"flatrock", "ldb", "checkpoint", db}, "", "ldb checkpoint: not built yet", 1},
+		{[]string{"flatrock", "ldb", "repair", db}, "", "ldb repair: not built yet", 1},
 		{[]string{"flatrock", "ldb", "scan", "--ttl", db}, "", "ldb scan --ttl: not built yet", 1},
 		{[]string{"flatrock", "sst_dump", "x.sst", "--command=recompress"}, "", "sst_dump --command=recompress: not built yet", 1},
 		{[]string{"flatrock", "sst_dump", "x.sst", "--compression_types=kZSTD"}, "", "sst_dump --compression_types: not built yet", 1},

@@ -45,8 +45,8 @@ var refusedOptions = []string{"env_uri", "fs_uri", "secondary_path", "ttl", "tim
 
 // notBuiltCommands belong to features that Flatrock does not have yet.
 var notBuiltCommands = []string{"put_entity", "get_entity",
-	"reduce_levels", "change_compaction_style", "checkpoint", "backup", "restore", "repair",
-	"unsafe_remove_sst_file", "update_manifest", "ingest_extern_sst"}
+	"reduce_levels", "change_compaction_style", "backup", "restore", "repair",
+	"unsafe_remove_sst_file", "update_manifest"}
 
 // failedf is a command's failure in RocksDB's words.
 func failedf(format string, args ...any) error {

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	flatrock "github.com/flatrock-db/flatrock"
+)
+
+// checkpoint makes a copy of the database by hard links.
+func (l *ldb) checkpoint() error {
+	dir := l.text("checkpoint_dir")
+	if dir == "" {
+		return failedf("--checkpoint_dir: missing directory")
+	}
+	return l.withDB(false, func(db *flatrock.DB) error {
+		if _, err := db.CreateCheckpoint(context.Background(), dir, nil); err != nil {
+			return failedf("%w", err)
+		}
+		_, err := fmt.Fprintln(l.out, "OK")
+		return err
+	})
+}
+
+// ingest adds a table file to a column family.
+func (l *ldb) ingest() error {
+	if len(l.words) != 1 {
+		return failedf("input SST path must be specified")
+	}
+	toggle := func(name string) flatrock.Toggle {
+		switch {
+		case !l.has(name):
+			return flatrock.Default
+		case l.flag(name):
+			return flatrock.On
+		}
+		return flatrock.Off
+	}
+	o := &flatrock.IngestExternalFileOptions{
+		MoveFiles: l.flag("move_files"), SnapshotConsistency: toggle("snapshot_consistency"), AllowGlobalSeqno: toggle("allow_global_seqno"),
+		AllowBlockingFlush: toggle("allow_blocking_flush"), IngestBehind: l.flag("ingest_behind"), WriteGlobalSeqno: l.flag("write_global_seqno"),
+	}
+	return l.withFamily(false, func(cf *flatrock.ColumnFamily) error {
+		if err := cf.IngestExternalFile(context.Background(), l.words, o); err != nil {
+			return failedf("failed to ingest external SST file: %w", err)
+		}
+		_, err := fmt.Fprintf(l.out, "external SST files ingested\n")
+		return err
+	})
+}
