@@ -303,6 +303,13 @@ func TestKilledProcess(t *testing.T) {
 const crashChildEnv = "FLATROCK_CRASH_CHILD"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(secondaryChildEnv); dir != "" {
+		if err := secondaryChild(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if spec := os.Getenv(crashChildEnv); spec != "" {
 		crashChild(spec)
 		return

@@ -50,7 +50,8 @@ type DB struct {
 	visibleSeq atomic.Uint64
 	snapshots  snapshotList
 	deletions  deletions
-	blobs      sync.Map // *blob.Reader by number: the blob files that were read
+	secondary  *secondary // nil unless OpenAsSecondary made it
+	blobs      sync.Map   // *blob.Reader by number: the blob files that were read
 	// heldBack is the oldest sequence number that keeps a file from being compacted at
 	// the bottom: the release of a snapshot is of interest once the oldest is newer.
 	heldBack atomic.Uint64

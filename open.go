@@ -187,15 +187,7 @@ func (db *DB) tryDirectReads() error {
 
 // recoverManifest replays the MANIFEST with each family's comparator.
 func (db *DB) recoverManifest(stored storedOptions) (*manifest.State, error) {
-	state, err := manifest.Recover(db.fs, db.dir, manifest.RecoverOptions{
-		Comparator: db.comparatorOf,
-		NumLevels: func(family string) int {
-			if o := db.familyOptions(family, stored); o != nil {
-				return o.withDefaults().NumLevels
-			}
-			return 0
-		},
-	})
+	state, err := manifest.Recover(db.fs, db.dir, db.recoverOptions(stored))
 	if err != nil {
 		if m := new(manifest.ComparatorMismatchError); errors.As(err, &m) {
 			return nil, fmt.Errorf("%w: %w", ErrInvalidArgument, err)
@@ -208,6 +200,21 @@ func (db *DB) recoverManifest(stored storedOptions) (*manifest.State, error) {
 		}
 	}
 	return state, nil
+}
+
+func (db *DB) recoverOptions(stored storedOptions) manifest.RecoverOptions {
+	return manifest.RecoverOptions{
+		Comparator: db.comparatorOf,
+		NumLevels: func(family string) int {
+			if cf := db.ColumnFamily(family); cf != nil {
+				return cf.opts.NumLevels
+			}
+			if o := db.familyOptions(family, stored); o != nil {
+				return o.withDefaults().NumLevels
+			}
+			return 0
+		},
+	}
 }
 
 // comparatorOf finds the comparator of a family by what the caller said, or the
@@ -310,7 +317,13 @@ func (db *DB) openReadOnly(state *manifest.State) error {
 	if state.DBID != "" {
 		db.dbID = state.DBID
 	}
-	if _, err := db.replayLogs(state); err != nil {
+	var err error
+	if db.secondary != nil {
+		err = db.openSecondary(state)
+	} else {
+		_, err = db.replayLogs(state)
+	}
+	if err != nil {
 		return err
 	}
 	db.opening = false

@@ -1,6 +1,7 @@
 package flatrock
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 )
@@ -26,6 +27,9 @@ func (s *Snapshot) Release() {
 func (db *DB) NewSnapshot() (*Snapshot, error) {
 	if db.closed.Load() {
 		return nil, ErrClosed
+	}
+	if db.secondary != nil {
+		return nil, fmt.Errorf("%w: the primary does not keep what a snapshot of a secondary needs", ErrNotSupported)
 	}
 	return &Snapshot{db: db, seq: db.snapshots.add(&db.visibleSeq)}, nil
 }

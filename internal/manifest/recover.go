@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -50,16 +51,7 @@ func Recover(fsys mmapfs.FS, dir string, o RecoverOptions) (*State, error) {
 	r.comparator, r.numLevels, r.want, r.recovering = o.Comparator, o.NumLevels, o.Want, true
 	_, r.st.ManifestNumber, _ = ParseName(base)
 
-	g := group{file: base, apply: func(e *VersionEdit, off int64) error { return wrapReplay(base, off, r.apply(e)) }}
-	tail, err := ReadEdits(fsys, filepath.Join(dir, base), func(e *VersionEdit, off int64) error {
-		r.st.Edits++
-		if o.OnEdit != nil {
-			if err := o.OnEdit(e, off); err != nil {
-				return err
-			}
-		}
-		return g.add(e, off)
-	})
+	tail, err := r.read(fsys, dir, base, 0, o.OnEdit)
 	if errors.Is(err, fs.ErrNotExist) && o.Manifest == "" {
 		// Not the same as a directory without a database.
 		return nil, keys.Corruptf(CurrentBase, 0, "expected %s to exist, found no such file", base)
@@ -82,6 +74,55 @@ func Recover(fsys mmapfs.FS, dir string, o RecoverOptions) (*State, error) {
 	st.MarkFileNumberUsed(st.ManifestNumber)
 	for _, f := range st.Families {
 		st.MarkFileNumberUsed(f.LogNumber)
+	}
+	return st, nil
+}
+
+// read applies the edits of a MANIFEST from an offset on.
+func (r *replay) read(fsys mmapfs.FS, dir, base string, from int64, onEdit func(e *VersionEdit, offset int64) error) (Tail, error) {
+	g := group{file: base, apply: func(e *VersionEdit, off int64) error { return wrapReplay(base, off, r.apply(e)) }}
+	return readEdits(fsys, filepath.Join(dir, base), from, func(e *VersionEdit, off, end int64) error {
+		r.st.Edits++
+		if onEdit != nil {
+			if err := onEdit(e, off); err != nil {
+				return err
+			}
+		}
+		if err := g.add(e, off); err != nil {
+			return err
+		}
+		if len(g.held) == 0 {
+			r.st.applied = end
+		}
+		return nil
+	})
+}
+
+// Advance is the state after the edits that were appended to the MANIFEST since s was
+// recovered or advanced; s itself if there are none. When CURRENT names another
+// MANIFEST by now, that is recovered from its start. s is not changed.
+func (s *State) Advance(fsys mmapfs.FS, dir string, o RecoverOptions) (*State, error) {
+	n, err := ReadCurrent(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if n != s.ManifestNumber {
+		return Recover(fsys, dir, o)
+	}
+	r := newReplay(s)
+	r.comparator, r.numLevels, r.want = o.Comparator, o.NumLevels, o.Want
+	base := ManifestBase(n)
+	tail, err := r.read(fsys, dir, base, s.applied, o.OnEdit)
+	if err != nil {
+		return nil, err
+	}
+	if r.st.applied == s.applied {
+		return s, nil
+	}
+	r.st.ManifestSize, r.st.TornTail = tail.End, tail.Torn
+	st, err := r.finish()
+	if err != nil {
+		return nil, wrapReplay(base, -1, err)
 	}
 	return st, nil
 }
@@ -166,13 +207,21 @@ type Tail struct {
 // returned. Damage matches keys.ErrCorruption; a record cut short at the end is
 // none.
 func ReadEdits(fsys mmapfs.FS, path string, f func(e *VersionEdit, off int64) error) (tail Tail, err error) {
+	return readEdits(fsys, path, 0, func(e *VersionEdit, off, _ int64) error { return f(e, off) })
+}
+
+// readEdits is ReadEdits from behind a record that ended at from; f learns where
+// each record ends, too.
+func readEdits(fsys mmapfs.FS, path string, from int64, f func(e *VersionEdit, off, end int64) error) (tail Tail, err error) {
 	file, err := fsys.Open(path)
 	if err != nil {
 		return tail, err
 	}
 	defer file.Close()
+	tail.End = from
 	base := filepath.Base(path)
-	r := record.NewReader(file, base, 0, record.ReaderOptions{})
+	block := from / record.BlockSize * record.BlockSize
+	r := record.NewReader(io.NewSectionReader(file, block, math.MaxInt64-block), base, 0, record.ReaderOptions{Start: from})
 	for {
 		b, err := r.Next()
 		var damage *record.Damage
@@ -187,7 +236,7 @@ func ReadEdits(fsys mmapfs.FS, path string, f func(e *VersionEdit, off int64) er
 		}
 		e, err := DecodeEdit(base, r.Offset(), b)
 		if err == nil {
-			err = f(e, r.Offset())
+			err = f(e, r.Offset(), r.End())
 		}
 		if err != nil {
 			return tail, err

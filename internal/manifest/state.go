@@ -21,6 +21,7 @@ type State struct {
 	ManifestSize   int64  // bytes of whole records in it
 	Edits          int    // records replayed from it
 	TornTail       bool   // it ended in a record cut short, which was ignored
+	applied        int64  // bytes of the records that count: all but those of an unfinished group
 
 	DBID               string // "" if the MANIFEST has none
 	NextFileNumber     uint64 // not used by any file that the MANIFEST knows

@@ -1,0 +1,381 @@
+package flatrock
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/wal"
+	"github.com/flatrock-db/flatrock/memtable"
+)
+
+// secondary is what a database knows that follows another process's.
+//
+// The primary's MANIFEST says which files there are and which logs hold the rest.
+// Both are read on from where reading ended: the MANIFEST first, then the logs. A
+// memtable holds writes of one log only, so that it can go as soon as the MANIFEST says that
+// the family needs that log no more.
+type secondary struct {
+	mu    sync.Mutex
+	state *manifest.State
+	logs  map[uint64]*followedLog
+	seq   uint64 // of the newest write that was applied
+}
+
+// followedLog is how far a log was read.
+type followedLog struct {
+	end int64 // behind the last record that was applied
+	zip bool  // its first record says how the others are read
+}
+
+// errMoved says that the primary has gone on meanwhile: what was read of it does not fit
+// together, and the next try will.
+var errMoved = errors.New("flatrock: the primary has moved on")
+
+// followTries is how often a catch-up begins again when the primary moves on meanwhile.
+const followTries = 50
+
+// OpenAsSecondary opens a database read-only that another process, or this one, has
+// open and writes to, RocksDB included. It shows the state of the moment of opening;
+// TryCatchUpWithPrimary moves it on. It writes nothing, and the primary knows nothing
+// of it: files that it has open stay readable after the primary has deleted them, on file systems where that is so
+// (not on Windows). Snapshots are not supported. RocksDB: OpenAsSecondary.
+func OpenAsSecondary(dir string, o *Options) (db *DB, err error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	opts.ReadOnly = true
+	for range followTries {
+		if db, err = newDB(dir, &opts); err != nil {
+			return nil, err
+		}
+		db.secondary = &secondary{logs: map[uint64]*followedLog{}}
+		if err = db.open(); err == nil {
+			return db, nil
+		}
+		err = errors.Join(err, db.abandon())
+		if !moved(err) {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// moved reports whether an error may come from a file that the primary has deleted.
+func moved(err error) bool {
+	if errors.Is(err, errMoved) || errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	c := new(CorruptionError)
+	return errors.As(err, &c) && c.Offset < 0 // the MANIFEST names a file that is gone
+}
+
+// TryCatchUpWithPrimary moves a secondary on to what the primary has written by now.
+// Reads that begin before it returns see the state before or a newer one. RocksDB:
+// TryCatchUpWithPrimary.
+func (db *DB) TryCatchUpWithPrimary() (err error) {
+	s := db.secondary
+	if s == nil {
+		return fmt.Errorf("%w: TryCatchUpWithPrimary needs OpenAsSecondary", ErrNotSupported)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range followTries {
+		if db.closed.Load() {
+			return ErrClosed
+		}
+		if err = db.catchUp(); err == nil || !moved(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// openSecondary is the last step of opening one.
+func (db *DB) openSecondary(state *manifest.State) error {
+	s := db.secondary
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state, s.seq = state, state.LastSeq
+	if err := db.applyLogs(state); err != nil {
+		return err
+	}
+	db.visibleSeq.Store(s.seq)
+	return nil
+}
+
+func (db *DB) catchUp() error {
+	s := db.secondary
+	st, err := s.state.Advance(db.fs, db.dir, db.recoverOptions(nil))
+	if err != nil {
+		return err
+	}
+	if err := db.followFamilies(st); err != nil {
+		return err
+	}
+	// Open what is new before anything shows.
+	sets := map[*ColumnFamily]*fileSet{}
+	defer func() {
+		db.mu.Lock()
+		var dead []*tableHandle
+		for _, files := range sets {
+			dead = append(dead, files.unref()...)
+		}
+		db.mu.Unlock()
+		for _, h := range dead {
+			db.closeTable(h)
+		}
+	}()
+	for _, f := range st.Families {
+		cf := db.byID.Load().byID[f.ID]
+		if cf.files.version == f.Version {
+			continue
+		}
+		db.mu.Lock()
+		files, err := cf.newFileSet(f.Version)
+		if err == nil {
+			files.refs++
+			sets[cf] = files
+		}
+		db.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	s.seq = max(s.seq, st.LastSeq)
+	if err := db.applyLogs(st); err != nil {
+		return err
+	}
+	fresh := map[*ColumnFamily]*memState{}
+	for _, f := range st.Families {
+		cf := db.byID.Load().byID[f.ID]
+		if !cf.active.empty() && cf.active.logNumber < f.LogNumber {
+			if fresh[cf], err = cf.newMemState(f.LogNumber, 0); err != nil {
+				return err
+			}
+		}
+	}
+	// The number first: who sees the new files must not look for what they no longer
+	// have. The other way round a read is only a little behind.
+	db.visibleSeq.Store(s.seq)
+	db.mu.Lock()
+	for _, f := range st.Families {
+		cf := db.byID.Load().byID[f.ID]
+		if sets[cf] == nil && fresh[cf] == nil && cf.logNumber == f.LogNumber {
+			continue
+		}
+		if files := sets[cf]; files != nil {
+			cf.files = files
+		}
+		if m := fresh[cf]; m != nil {
+			cf.active = m // nothing of the old one is needed: its log is older than what the files have
+			cf.immutables = nil
+		}
+		cf.immutables = slices.DeleteFunc(slices.Clone(cf.immutables), func(m *memState) bool { return m.logNumber < f.LogNumber })
+		cf.logNumber = f.LogNumber
+		cf.publish(cf.active, cf.immutables, cf.files)
+	}
+	db.mu.Unlock()
+	s.state = st
+	db.retirePublished()
+	return nil
+}
+
+// followFamilies makes the families that are new, and drops those that are gone.
+func (db *DB) followFamilies(st *manifest.State) error {
+	var stored storedOptions
+	families := db.ColumnFamilies()
+	for _, f := range st.Families {
+		if db.byID.Load().byID[f.ID] != nil {
+			continue
+		}
+		if stored == nil {
+			var err error
+			if stored, err = db.loadOptions(); err != nil {
+				return err
+			}
+		}
+		o := db.familyOptions(f.Name, stored)
+		if o == nil && f.Comparator == ReverseBytewise.Name() {
+			o = &ColumnFamilyOptions{Comparator: ReverseBytewise}
+		}
+		cf, err := db.newColumnFamily(f.ID, f.Name, o)
+		if err != nil {
+			return err
+		}
+		cf.markRangeDeletes(f.Features)
+		cf.logNumber = f.LogNumber
+		if err := cf.start(f.Version, f.LogNumber); err != nil {
+			return err
+		}
+		families = append(families, cf)
+	}
+	slices.SortFunc(families, func(a, b *ColumnFamily) int { return cmp.Compare(a.id, b.id) })
+	var gone []*ColumnFamily
+	families = slices.DeleteFunc(families, func(cf *ColumnFamily) bool {
+		if st.Family(cf.id) != nil {
+			return false
+		}
+		gone = append(gone, cf)
+		return true
+	})
+	db.mu.Lock()
+	db.setFamiliesLocked(families)
+	for _, cf := range gone {
+		cf.dropped.Store(true)
+	}
+	db.mu.Unlock()
+	for _, cf := range gone {
+		db.retire(cf)
+	}
+	return nil
+}
+
+// applyLogs reads the logs on that the MANIFEST needs, into the memtables.
+func (db *DB) applyLogs(st *manifest.State) error {
+	names, err := db.fs.List(db.walDir())
+	if err != nil {
+		return err
+	}
+	var logs []uint64
+	for _, name := range names {
+		if kind, number, ok := manifest.ParseName(name); ok && kind == manifest.KindLog && number >= st.MinLogNumber() {
+			logs = append(logs, number)
+		}
+	}
+	slices.Sort(logs)
+	if len(logs) == 0 || logs[0] > st.MinLogNumber() {
+		// Either it was never there, or what it held is in files that a newer MANIFEST has.
+		switch now, err := st.Advance(db.fs, db.dir, db.recoverOptions(nil)); {
+		case err != nil:
+			return err
+		case now != st:
+			return errMoved
+		}
+	}
+	for number := range db.secondary.logs {
+		if number < st.MinLogNumber() {
+			delete(db.secondary.logs, number)
+		}
+	}
+	for i, number := range logs {
+		if err := db.startLog(st, number); err != nil {
+			return err
+		}
+		if err := db.applyLog(st, number, i == len(logs)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startLog gives the families memtables for the writes of a log.
+func (db *DB) startLog(st *manifest.State, number uint64) error {
+	for _, cf := range db.ColumnFamilies() {
+		if cf.active.logNumber >= number || st.Family(cf.id).LogNumber > number {
+			continue
+		}
+		if cf.active.empty() {
+			cf.active.logNumber = number
+			continue
+		}
+		m, err := cf.newMemState(number, 0)
+		if err != nil {
+			return err
+		}
+		cf.shelve(m)
+	}
+	return nil
+}
+
+// applyLog reads one log on to its end. Of the last one the end may be in the making.
+func (db *DB) applyLog(st *manifest.State, number uint64, last bool) (err error) {
+	l := db.secondary.logs[number]
+	if l == nil {
+		l = new(followedLog)
+		db.secondary.logs[number] = l
+	}
+	from := l.end
+	if l.zip {
+		from = 0
+	}
+	path := manifest.LogName(db.walDir(), number)
+	in, err := wal.OpenAt(db.fs, path, number, wal.TolerateCorruptedTailRecords, from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	for {
+		rec, err := in.Next()
+		l.zip = l.zip || in.Compressed()
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, ErrCorruption) && last:
+			return nil
+		case err != nil:
+			return err
+		case in.End() <= l.end:
+			continue
+		}
+		if err := db.applyRecord(st, number, rec); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(path), err)
+		}
+		l.end = in.End()
+	}
+}
+
+func (db *DB) applyRecord(st *manifest.State, log uint64, rec []byte) error {
+	if err := wal.Validate(rec); err != nil {
+		return err
+	}
+	families := db.byID.Load().byID
+	var op wal.Op
+	for d := wal.Decode(rec); d.Next(&op); {
+		switch {
+		case op.Counts() && families[op.CF] == nil && op.CF > st.MaxColumnFamily:
+			return errMoved // a family that the MANIFEST has by now
+		case op.Kind == wal.KindBeginPrepare || op.Kind == wal.KindBeginPersistedPrepare || op.Kind == wal.KindBeginUnprepare:
+			return fmt.Errorf("%w: a secondary of a database with two-phase transactions", ErrNotSupported)
+		}
+	}
+	d := wal.Decode(rec)
+	seq := d.Sequence()
+	for d.Next(&op) {
+		if !op.Counts() {
+			continue
+		}
+		cf := families[op.CF]
+		if cf != nil && log >= st.Family(cf.id).LogNumber {
+			if err := cf.applyFollowed(log, seq, &op); err != nil {
+				return err
+			}
+		}
+		seq++
+	}
+	db.secondary.seq = max(db.secondary.seq, seq-1)
+	return nil
+}
+
+func (cf *ColumnFamily) applyFollowed(log, seq uint64, op *wal.Op) error {
+	need := memtable.BatchBytes(1, int64(len(op.Key)+len(op.Value)))
+	if !cf.active.mem.HasRoom(need) || cf.active.full(cf.mutable().WriteBufferSize) {
+		m, err := cf.newMemState(log, need)
+		if err != nil {
+			return err
+		}
+		cf.shelve(m)
+	}
+	p := prepared{cf: cf, key: op.Key, value: op.Value, kind: op.Kind}
+	p.prefixLen, p.hash = cf.opts.PrefixExtractor.Hash(op.Key)
+	if seq > keys.MaxSeq {
+		return keys.Corruptf(manifest.LogName("", log), -1, "expected sequence numbers up to %d, found %d", keys.MaxSeq, seq)
+	}
+	return cf.active.add(&p, seq)
+}

@@ -1,0 +1,202 @@
+package flatrock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/flatrock-db/flatrock/mmapfs"
+)
+
+// TestSecondaryFollows: after each catch-up a secondary holds what the primary holds,
+// over flushes, compactions, ingestions, new and dropped families, range deletes,
+// reopening of the primary and new MANIFESTs, while readers run.
+func TestSecondaryFollows(t *testing.T) {
+	for _, mode := range []WALWriteMode{WALMapped, WALWrite} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			mem := mmapfs.NewMem()
+			ctx := context.Background()
+			families := ingestFamilies()
+			openPrimary := func() *DB {
+				o := ingestOptions(mem, families)
+				o.WALWriteMode, o.MaxManifestFileSize = mode, 4000
+				db, err := Open("/db", o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return db
+			}
+			primary := openPrimary()
+			follower, err := OpenAsSecondary("/db", &Options{FS: mem})
+			if err != nil {
+				t.Fatal(err)
+			}
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			stop := make(chan struct{})
+			var readers sync.WaitGroup
+			readers.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if _, err := follower.Get(nil, fmt.Appendf(nil, "k%05d", i%500), nil); err != nil && !errors.Is(err, ErrNotFound) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			rng, now := rand.New(rand.NewPCG(9, 9)), model{}
+			for round := range 25 {
+				fillCheckpointed(t, primary, rng, now, 15)
+				switch round % 6 {
+				case 1:
+					for _, cf := range primary.ColumnFamilies() {
+						must(cf.CompactRange(ctx, nil, nil, nil))
+					}
+				case 2:
+					name := fmt.Sprintf("new%d", round)
+					cf, err := primary.CreateColumnFamily(name, families["plain"])
+					must(err)
+					must(cf.Put(nil, []byte("k00001"), []byte("v")))
+					now[name] = map[string]string{"k00001": "v"}
+					if round > 6 {
+						old := fmt.Sprintf("new%d", round-6)
+						must(primary.DropColumnFamily(primary.ColumnFamily(old)))
+						delete(now, old)
+					}
+				case 3:
+					path := fmt.Sprintf("/f%d.sst", round)
+					externalOf(t, primary.DefaultColumnFamily(), path, map[string]string{"k00002": "file", "k00400": "file"})
+					must(primary.IngestExternalFile(ctx, []string{path}, nil))
+					now["default"]["k00002"], now["default"]["k00400"] = "file", "file"
+				case 4:
+					must(primary.DeleteRange(nil, []byte("k00100"), []byte("k00150")))
+					for k := range now["default"] {
+						if k >= "k00100" && k < "k00150" {
+							delete(now["default"], k)
+						}
+					}
+					must(primary.Flush(ctx, nil))
+				case 5:
+					must(primary.Close())
+					primary = openPrimary()
+				}
+				must(follower.TryCatchUpWithPrimary())
+				checkModel(t, fmt.Sprintf("round %d", round), follower, now)
+				if n := len(follower.ColumnFamilies()); n != len(now) {
+					t.Fatalf("round %d: %d families, want %d", round, n, len(now))
+				}
+			}
+			if err := follower.Put(nil, []byte("k"), nil); !errors.Is(err, ErrReadOnly) {
+				t.Errorf("Put into a secondary: %v", err)
+			}
+			if _, err := follower.NewSnapshot(); !errors.Is(err, ErrNotSupported) {
+				t.Errorf("a snapshot of a secondary: %v", err)
+			}
+			if err := primary.TryCatchUpWithPrimary(); !errors.Is(err, ErrNotSupported) {
+				t.Errorf("catching up with oneself: %v", err)
+			}
+			close(stop)
+			readers.Wait()
+			must(primary.Close())
+			must(follower.TryCatchUpWithPrimary())
+			checkModel(t, "the primary is closed", follower, now)
+			must(follower.Close())
+		})
+	}
+}
+
+// secondaryChildEnv makes the test binary a primary: the value is the directory.
+const secondaryChildEnv = "FLATROCK_SECONDARY_CHILD"
+
+const secondaryBatches = 1500
+
+// secondaryChild writes numbered batches, flushes and compacts.
+func secondaryChild(dir string) error {
+	o := crashOptions(mmapfs.OS, WALAuto)
+	o.MaxManifestFileSize = 8000
+	db, err := Open(dir, o)
+	if err != nil {
+		return err
+	}
+	var b Batch
+	other := db.ColumnFamily("other")
+	for i := uint64(1); i <= secondaryBatches && err == nil; i++ {
+		b.Reset()
+		crashBatch(i, &b, other)
+		err = db.Write(nil, &b)
+		if err == nil && i%97 == 0 {
+			err = other.Flush(context.Background(), nil)
+		}
+		if err == nil && i%211 == 0 {
+			err = db.CompactRange(context.Background(), nil, nil, nil)
+		}
+	}
+	return errors.Join(err, db.Close())
+}
+
+// TestSecondaryFollowsAProcess: another process writes, flushes and compacts; every
+// catch-up gives the state after some batch, in both families, and never goes back.
+func TestSecondaryFollowsAProcess(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, crashOptions(mmapfs.OS, WALAuto))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), secondaryChildEnv+"="+dir)
+	child.Stderr = os.Stderr
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	o := crashOptions(mmapfs.OS, WALAuto)
+	o.CreateIfMissing, o.CreateMissingColumnFamilies = false, false
+	follower, err := OpenAsSecondary(dir, o)
+	if err != nil {
+		child.Process.Kill()
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	last, states := uint64(0), 0
+	for running := true; running; {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			running = false // once more, to the end
+		default:
+		}
+		if err := follower.TryCatchUpWithPrimary(); err != nil {
+			t.Fatalf("after batch %d: %v", last, err)
+		}
+		n, err := recoveredPrefix(follower)
+		if err != nil || n < last {
+			t.Fatalf("after batch %d came %d: %v", last, n, err)
+		}
+		if n > last {
+			states++
+		}
+		last = n
+	}
+	if last != secondaryBatches || states < 2 {
+		t.Fatalf("%d states, the last after batch %d of %d", states, last, secondaryBatches)
+	}
+}
