@@ -303,6 +303,9 @@ var fifoSettings = []setting[FIFOOptions]{
 
 // readAges reads {{temperature=kWarm;age=86400;}:{…}}.
 func readAges(o *FIFOOptions, v optionsfile.Option) error {
+	if s := v.Value; strings.HasPrefix(s, "{{") && strings.HasSuffix(s, "}}") {
+		v.Value = s[1 : len(s)-1]
+	}
 	list, err := v.List()
 	if err != nil {
 		return err

@@ -131,6 +131,9 @@ func TestModel(t *testing.T) {
 				walModes: []WALWriteMode{WALAuto, WALMapped, WALWrite},
 			}
 			r.names = slices.Sorted(maps.Keys(r.options))
+			for i, n := range r.names {
+				r.options[n] = styled(*r.options[n], seed+i)
+			}
 			for _, n := range r.names {
 				r.now[n] = map[string]string{}
 			}
