@@ -39,6 +39,9 @@ type spec struct {
 
 	Table       map[string]string // options of block-based tables, by RocksDB's names
 	Compression string
+	Style       string // universal or fifo; "": leveled
+	Pri         string // compaction_pri by RocksDB's name
+	Dynamic     bool   // level_compaction_dynamic_level_bytes
 }
 
 // fixedSpecs name the corners of the plain table's options, one family each.
@@ -76,6 +79,50 @@ var blockSpecs = []spec{
 	{Name: "block, aligned", Block: true, Memtable: "skip_list", Table: map[string]string{"block_align": "true", "checksum": "kCRC32c", "format_version": "2", "use_delta_encoding": "false"}, Compression: "kNoCompression"},
 }
 
+// styleSpecs name those of the styles and priorities of compaction.
+var styleSpecs = []spec{
+	{Name: "universal", Block: true, Memtable: "skip_list", Merge: "stringappend", Style: "universal"},
+	{Name: "universal, plain", Extractor: "fixed:4", Memtable: "prefix_hash", Style: "universal", Prefix: true},
+	{Name: "fifo", Block: true, Memtable: "skip_list", Style: "fifo"},
+	{Name: "fifo, plain", Memtable: "skip_list", Merge: "uint64add", Style: "fifo"},
+	{Name: "round robin", Block: true, Memtable: "skip_list", Pri: "kRoundRobin"},
+	{Name: "round robin, plain", Extractor: "capped:3", Memtable: "hash_linkedlist", Pri: "kRoundRobin", Dynamic: true},
+	{Name: "oldest largest", Block: true, Memtable: "vector", Pri: "kOldestLargestSeqFirst", Dynamic: true, Reverse: true},
+	{Name: "oldest smallest", Memtable: "skip_list", Pri: "kOldestSmallestSeqFirst", Merge: "stringappend"},
+	{Name: "compensated", Block: true, Memtable: "skip_list", Pri: "kByCompensatedSize"},
+}
+
+// theirStyle and myStyle are the compaction of s as either engine's options.
+func (s spec) theirStyle() string {
+	text := "compaction_pri=" + cmp.Or(s.Pri, "kMinOverlappingRatio") + ";"
+	switch s.Style {
+	case "universal":
+		text += "compaction_style=kCompactionStyleUniversal;compaction_options_universal={size_ratio=20;max_size_amplification_percent=120;allow_trivial_move=true;};"
+	case "fifo":
+		text += "compaction_style=kCompactionStyleFIFO;compaction_options_fifo={max_table_files_size=1099511627776;allow_compaction=true;};"
+	}
+	return text + fmt.Sprintf("level_compaction_dynamic_level_bytes=%v;", s.Dynamic && s.Style == "")
+}
+
+func (s spec) myStyle(o *flatrock.ColumnFamilyOptions) {
+	o.CompactionPri = map[string]flatrock.CompactionPri{"kRoundRobin": flatrock.RoundRobin, "kOldestLargestSeqFirst": flatrock.OldestLargestSeqFirst,
+		"kOldestSmallestSeqFirst": flatrock.OldestSmallestSeqFirst, "kByCompensatedSize": flatrock.ByCompensatedSize}[s.Pri]
+	o.LevelCompactionDynamicLevelBytes = flatrock.Off
+	if s.Dynamic {
+		o.LevelCompactionDynamicLevelBytes = flatrock.On
+	}
+	switch s.Style {
+	case "universal":
+		o.CompactionStyle = flatrock.CompactionStyleUniversal
+		o.CompactionOptionsUniversal = flatrock.DefaultUniversalOptions()
+		o.CompactionOptionsUniversal.SizeRatio, o.CompactionOptionsUniversal.MaxSizeAmplificationPercent = 20, 120
+		o.CompactionOptionsUniversal.AllowTrivialMove = true
+	case "fifo":
+		o.CompactionStyle = flatrock.CompactionStyleFIFO
+		o.CompactionOptionsFIFO = flatrock.FIFOOptions{MaxTableFilesSize: 1 << 40, AllowCompaction: true}
+	}
+}
+
 // randomSpec draws the options of a family.
 func randomSpec(rng *rand.Rand, name string) spec {
 	pick := func(s ...string) string { return s[rng.IntN(len(s))] }
@@ -91,6 +138,9 @@ func randomSpec(rng *rand.Rand, name string) spec {
 		NoStore:  rng.IntN(2) == 0,
 		Locality: rng.Uint32N(2),
 		Memory:   pick("", "none", "willneed", "resident"),
+		Style:    pick("", "", "universal", "fifo"),
+		Pri:      pick("", "kRoundRobin", "kOldestLargestSeqFirst", "kOldestSmallestSeqFirst", "kByCompensatedSize"),
+		Dynamic:  rng.IntN(2) == 0,
 	}
 	if rng.IntN(3) == 0 {
 		return randomBlockSpec(rng, s)
@@ -195,6 +245,7 @@ func (s spec) theirs() string {
 	set("max_bytes_for_level_base", fmt.Sprint(2*s.Buffer))
 	set("max_bytes_for_level_multiplier", "4")
 	set("bloom_locality", fmt.Sprint(s.Locality))
+	b.WriteString(s.theirStyle())
 	if s.Block {
 		table := "id=BlockBasedTable;"
 		for _, k := range slices.Sorted(maps.Keys(s.Table)) {
@@ -233,6 +284,7 @@ func (s spec) mine() (*flatrock.ColumnFamilyOptions, error) {
 		MaxBytesForLevelMultiplier: 4,
 		BloomLocality:              s.Locality,
 	}
+	s.myStyle(o)
 	if s.Reverse {
 		o.Comparator = flatrock.ReverseBytewise
 	}

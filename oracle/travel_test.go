@@ -16,7 +16,7 @@ import (
 )
 
 // families are all kinds that the tables of spec_test.go name.
-var families = slices.Concat(fixedSpecs, blockSpecs)
+var families = slices.Concat(fixedSpecs, blockSpecs, styleSpecs)
 
 // TestEveryKindOfFamily lets each kind of family travel alone: Flatrock makes it,
 // RocksDB reads, writes and compacts it, Flatrock again, RocksDB again.
