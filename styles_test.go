@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,13 +47,14 @@ func styled(o ColumnFamilyOptions, seed int) *ColumnFamilyOptions {
 type styleTest struct {
 	*testing.T
 	fs  *mmapfs.MemFS
-	now time.Time
+	now atomic.Int64 // unix seconds
 	db  *DB
 	o   *ColumnFamilyOptions
 }
 
 func newStyleTest(t *testing.T, o *ColumnFamilyOptions) *styleTest {
-	s := &styleTest{T: t, fs: mmapfs.NewMem(), now: time.Unix(1_000_000, 0), o: o}
+	s := &styleTest{T: t, fs: mmapfs.NewMem(), o: o}
+	s.now.Store(1_000_000)
 	s.open()
 	t.Cleanup(func() { s.db.Close() })
 	return s
@@ -60,7 +62,7 @@ func newStyleTest(t *testing.T, o *ColumnFamilyOptions) *styleTest {
 
 func (s *styleTest) open() {
 	s.Helper()
-	db, err := Open("db", &Options{FS: s.fs, CreateIfMissing: true, ColumnFamily: s.o, MaxBackgroundJobs: 4, clock: func() time.Time { return s.now }})
+	db, err := Open("db", &Options{FS: s.fs, CreateIfMissing: true, ColumnFamily: s.o, MaxBackgroundJobs: 4, clock: func() time.Time { return time.Unix(s.now.Load(), 0) }})
 	s.must(err)
 	s.db = db
 }
@@ -137,7 +139,7 @@ func TestDataOlderThanItsTTLMovesDown(t *testing.T) {
 	s.file(5, 15, "new")
 	s.settle()
 	s.want("young", "1 0 0 1")
-	s.now = s.now.Add(2000 * time.Second)
+	s.now.Add(2000)
 	s.db.mu.Lock()
 	s.db.work.Broadcast() // as the clock does once a minute
 	s.db.mu.Unlock()
@@ -158,7 +160,7 @@ func TestFilesAreRewrittenPeriodically(t *testing.T) {
 	if after := s.names(6); !slices.Equal(before, after) {
 		t.Fatalf("%v became %v at once", before, after)
 	}
-	s.now = s.now.Add(1500 * time.Second)
+	s.now.Add(1500)
 	s.db.mu.Lock()
 	s.db.work.Broadcast()
 	s.db.mu.Unlock()
@@ -229,7 +231,7 @@ func TestFIFODropsTheOldestFiles(t *testing.T) {
 			s := newStyleTest(t, &ColumnFamilyOptions{Table: table, CompactionStyle: CompactionStyleFIFO, NumLevels: 1, Compression: NoCompression,
 				TTL: 1000, CompactionOptionsFIFO: FIFOOptions{MaxTableFilesSize: 100 << 10}})
 			for i := range 6 {
-				s.now = s.now.Add(100 * time.Second)
+				s.now.Add(100)
 				s.file(i*100, i*100+100, strings.Repeat("x", 200)) // about 21 KB
 			}
 			s.settle()
@@ -237,7 +239,7 @@ func TestFIFODropsTheOldestFiles(t *testing.T) {
 			if s.get("k00000") != "-" || s.get("k00199") != "-" || s.get("k00200") == "-" {
 				t.Error("others than the oldest went")
 			}
-			s.now = s.now.Add(850 * time.Second)
+			s.now.Add(850)
 			s.db.mu.Lock()
 			s.db.work.Broadcast()
 			s.db.mu.Unlock()
