@@ -30,7 +30,7 @@ var changeableFamilyOptions = []string{
 	"level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger",
 	"target_file_size_base", "target_file_size_multiplier",
 	"max_bytes_for_level_base", "max_bytes_for_level_multiplier",
-	"disable_auto_compactions",
+	"disable_auto_compactions", "paranoid_file_checks",
 	"max_bytes_for_level_multiplier_additional", "max_compaction_bytes", "ttl", "periodic_compaction_seconds",
 	"bottommost_file_compaction_delay", "compaction_options_universal", "compaction_options_fifo",
 	"compression", "compression_per_level", "bottommost_compression",
@@ -41,6 +41,7 @@ var changeableFamilyOptions = []string{
 // RocksDB's names. Each is in dbSettings.
 var changeableDBOptions = []string{
 	"max_total_wal_size", "delayed_write_rate", "avoid_flush_during_shutdown",
+	"bytes_per_sync", "wal_bytes_per_sync", "compaction_readahead_size",
 	"max_background_jobs", "max_background_compactions", "max_background_flushes", "max_subcompactions",
 }
 

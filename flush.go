@@ -11,6 +11,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/ratelimit"
 )
 
 // Flush writes what the family's memtables hold to level 0 and waits until it is
@@ -190,11 +191,23 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 	if job.OldestAncestorTime == 0 {
 		job.OldestAncestorTime = job.FileCreationTime
 	}
+	p := &pace{db: db, ctx: ctx, priority: ratelimit.Low}
+	if level == 0 && job.Beyond == nil { // a flush, which goes on when the database closes
+		p.ctx, p.priority = db.lifetime, ratelimit.High
+	}
+	var prints map[uint64]*fingerprint
+	if cf.mutable().ParanoidFileChecks {
+		prints = map[uint64]*fingerprint{}
+	}
 	job.NewOutput = func() (compaction.Output, error) {
 		number := db.manifest.NewFileNumber()
 		id := db.identity(cf, number, now)
 		id.CreationTime, id.OldestKeyTime = job.OldestAncestorTime, job.OldestAncestorTime
-		w, err := cf.newTableWriter(number, level, job, id)
+		w, err := cf.newTableWriter(number, level, job, id, p)
+		if prints != nil && err == nil {
+			f := &fingerprinted{Writer: w}
+			prints[number], w = &f.print, f
+		}
 		out := compaction.Output{Number: number, Writer: w}
 		if id, ok := manifest.UniqueID(db.dbID, db.sessionID, number); ok {
 			out.UniqueID = id[:]
@@ -206,6 +219,13 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 	}
 	job.Guard = guarded
 	result, err := compaction.Run(ctx, job)
+	if err == nil && prints != nil {
+		for _, f := range result.Files {
+			if err = cf.verifyOutput(f, level, prints[f.Number]); err != nil {
+				break
+			}
+		}
+	}
 	if err != nil {
 		db.removeOutputs(result)
 		return nil, err

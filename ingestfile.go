@@ -15,6 +15,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/ratelimit"
 )
 
 // externalFile is a file on its way into a family.
@@ -232,7 +233,7 @@ func (f *externalFile) rewrite() (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	number := cf.db.manifest.NewFileNumber()
-	w, err := cf.newTableWriter(number, f.level, &compaction.Job{}, cf.db.identity(cf, number, time.Now()))
+	w, err := cf.newTableWriter(number, f.level, &compaction.Job{}, cf.db.identity(cf, number, time.Now()), &pace{db: cf.db, ctx: cf.db.lifetime, priority: ratelimit.Mid})
 	if err != nil {
 		return err
 	}

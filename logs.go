@@ -30,7 +30,7 @@ type logFile struct {
 
 // walOptions translates the options for the log writer.
 func (db *DB) walOptions() wal.WriterOptions {
-	o := wal.WriterOptions{}
+	o := wal.WriterOptions{BytesPerSync: db.mutable().WALBytesPerSync}
 	switch {
 	case db.opts.WALWriteMode == WALMapped:
 		o.Mode = wal.Mapped

@@ -81,7 +81,11 @@ func newDB(dir string, o *Options) (*DB, error) {
 func (opts *Options) fill() error {
 	orInt(&opts.MaxManifestFileSize, manifest.DefaultMaxFileSize)
 	orInt(&opts.MaxWriteBatchGroupSize, 1<<20)
+	if opts.DelayedWriteRate == 0 && opts.RateLimiter != nil {
+		opts.DelayedWriteRate = opts.RateLimiter.BytesPerSec()
+	}
 	orInt(&opts.DelayedWriteRate, 16<<20)
+	orInt(&opts.CompactionReadaheadSize, 2<<20)
 	orInt(&opts.MaxBackgroundJobs, 2)
 	orInt(&opts.MaxSubcompactions, 1)
 	if opts.BgErrorResumeRetryInterval == 0 {

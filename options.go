@@ -141,9 +141,24 @@ type Options struct {
 	MaxBgErrorResumeCount      int
 	BgErrorResumeRetryInterval time.Duration
 
+	// RateLimiter bounds how fast flushes and compactions write, and read if its mode says
+	// so. Nil means no bound. It is not stored in the OPTIONS file. RocksDB: rate_limiter.
+	RateLimiter *RateLimiter
+	// BytesPerSync, if positive, lets the system begin to write table files to the device each time that so many
+	// bytes have come together, instead of all at their end; StrictBytesPerSync also waits for the
+	// bytes before, so that no more than twice as many are under way. Linux only.
+	// RocksDB: bytes_per_sync, strict_bytes_per_sync.
+	BytesPerSync       int64
+	StrictBytesPerSync bool
+	// WALBytesPerSync is BytesPerSync for logs. RocksDB: wal_bytes_per_sync.
+	WALBytesPerSync int64
+	// CompactionReadaheadSize is how many bytes compactions read at once. Zero means 2 MiB.
+	// RocksDB: compaction_readahead_size.
+	CompactionReadaheadSize int64
+
 	// DelayedWriteRate is how many bytes a second writes may add at most while a family
 	// delays them. The rate falls from there while compactions lose ground, and
-	// rises again. Zero means 16 MiB. RocksDB: delayed_write_rate.
+	// rises again. Zero means RateLimiter's, or 16 MiB. RocksDB: delayed_write_rate.
 	DelayedWriteRate int64
 
 	// AvoidFlushDuringRecovery keeps replayed logs in memory instead of writing
@@ -525,6 +540,10 @@ type ColumnFamilyOptions struct {
 	// DisableAutoCompactions leaves compaction to CompactRange.
 	// RocksDB: disable_auto_compactions.
 	DisableAutoCompactions bool
+
+	// ParanoidFileChecks reads each file back that a flush or compaction wrote, and compares its
+	// entries with those that went in, before it counts. RocksDB: paranoid_file_checks.
+	ParanoidFileChecks bool
 
 	// Compression is the compression of block-based tables. Zero means LZ4, as in RocksDB since
 	// 11.5; plain tables are never compressed. RocksDB: compression.

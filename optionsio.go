@@ -143,6 +143,7 @@ var familySettings = slices.Concat(compactionSettings, []setting[ColumnFamilyOpt
 			o.MaxBytesForLevelMultiplier, err = v.Float64()
 			return err
 		}},
+	flagSetting("paranoid_file_checks", func(o *ColumnFamilyOptions) *bool { return &o.ParanoidFileChecks }),
 	boolSetting("level_compaction_dynamic_level_bytes",
 		func(o *ColumnFamilyOptions) bool { return o.LevelCompactionDynamicLevelBytes.or(true) },
 		func(o *ColumnFamilyOptions, b bool) { o.LevelCompactionDynamicLevelBytes = toggle(b) }),
@@ -188,6 +189,16 @@ var dbSettings = []setting[Options]{
 		func(o *Options, v optionsfile.Option) error {
 			n, err := v.Int64()
 			o.BgErrorResumeRetryInterval = time.Duration(n) * time.Microsecond
+			return err
+		}},
+	intSetting("bytes_per_sync", func(o *Options) *int64 { return &o.BytesPerSync }),
+	intSetting("wal_bytes_per_sync", func(o *Options) *int64 { return &o.WALBytesPerSync }),
+	flagSetting("strict_bytes_per_sync", func(o *Options) *bool { return &o.StrictBytesPerSync }),
+	{"compaction_readahead_size",
+		func(o *Options) string { return strconv.FormatInt(o.CompactionReadaheadSize, 10) },
+		func(o *Options, v optionsfile.Option) error {
+			n, err := v.Int64()
+			o.CompactionReadaheadSize = max(n, 0)
 			return err
 		}},
 	intSetting("max_subcompactions", func(o *Options) *int { return &o.MaxSubcompactions }),

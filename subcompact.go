@@ -7,6 +7,7 @@ import (
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/ratelimit"
 )
 
 // maxAnchors is how many keys of a file may serve to share a compaction among goroutines.
@@ -28,7 +29,7 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 		bounds = choice.Boundaries(cf.order, anchors, n)
 	}
 	if len(bounds) == 0 {
-		return db.runJob(ctx, cf, cf.jobOf(choice, files, handles, nil, nil), choice.OutputLevel)
+		return db.runJob(ctx, cf, cf.jobOf(ctx, choice, files, handles, nil, nil), choice.OutputLevel)
 	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -43,7 +44,7 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 			upper = bounds[i]
 		}
 		var err error
-		if results[i], err = db.runJob(ctx, cf, cf.jobOf(choice, files, handles, lower, upper), choice.OutputLevel); err != nil {
+		if results[i], err = db.runJob(ctx, cf, cf.jobOf(ctx, choice, files, handles, lower, upper), choice.OutputLevel); err != nil {
 			cancel(err) // the first of them is the cause
 		}
 	}
@@ -76,7 +77,7 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 
 // jobOf turns a choice into a job over open files, for the user keys from lower up to but not
 // including upper; nil for no bound.
-func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle, lower, upper []byte) *compaction.Job {
+func (cf *ColumnFamily) jobOf(ctx context.Context, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle, lower, upper []byte) *compaction.Job {
 	job := &compaction.Job{
 		Lower:                 lower,
 		Upper:                 upper,
@@ -102,7 +103,8 @@ func (cf *ColumnFamily) jobOf(choice *compaction.Choice, files *fileSet, handles
 	if cf.db.opts.AllowIngestBehind {
 		job.Beyond, job.Bottommost = nil, false // anything may come to lie beneath
 	}
-	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20, Lower: lower, Upper: upper, Caller: table.CallerCompaction}
+	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: int(cf.db.mutable().CompactionReadaheadSize), Lower: lower, Upper: upper, Caller: table.CallerCompaction}
+	to.Pace = (&pace{db: cf.db, ctx: ctx, priority: ratelimit.Low}).reads()
 	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
 		return handles[f.Number].reader().NewIterator(to), nil
 	}

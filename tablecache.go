@@ -199,12 +199,13 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, open
 	return h, nil
 }
 
-// newTableWriter begins the file of that number for a level, as an output of job.
-func (cf *ColumnFamily) newTableWriter(number uint64, level int, job *compaction.Job, id table.Identity) (table.Writer, error) {
+// newTableWriter begins the file of that number for a level, as an output of job, at a pace.
+func (cf *ColumnFamily) newTableWriter(number uint64, level int, job *compaction.Job, id table.Identity, p *pace) (table.Writer, error) {
 	f, err := cf.db.fs.Create(manifest.TableName(cf.db.dir, number))
 	if err != nil {
 		return nil, err
 	}
+	f = p.output(f)
 	o := cf.mutable()
 	if job.Uncompressed {
 		plain := *o

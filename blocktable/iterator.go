@@ -33,7 +33,7 @@ func (r *Reader) NewIterator(o table.IterOptions) table.Iterator { return r.Iter
 // Iterate is NewIterator with the concrete type.
 func (r *Reader) Iterate(o table.IterOptions) *Iterator {
 	it := &Iterator{r: r}
-	it.ahead = readahead{stable: true, fixed: o.ReadaheadSize, size: autoStart, next: ^uint64(0)}
+	it.ahead = readahead{stable: true, fixed: o.ReadaheadSize, size: autoStart, next: ^uint64(0), pace: o.Pace}
 	it.o = fetchOptions{
 		kind: blockcache.Data, fill: !o.NoFill, ahead: &it.ahead,
 		verify: (o.VerifyChecksums || r.opts.VerifyChecksums) && !o.NoVerify,

@@ -376,6 +376,7 @@ type readahead struct {
 	next   uint64 // where a sequential reader comes next
 	limit  uint64 // nothing from here on is wanted; 0 if not known
 	runs   int    // blocks read in sequence so far
+	pace   func(n int)
 }
 
 const (
@@ -415,6 +416,9 @@ func (a *readahead) read(r *Reader, off uint64, n int) ([]byte, error) {
 		a.buf = make([]byte, size)
 	}
 	a.buf, a.off = a.buf[:size], off
+	if a.pace != nil {
+		a.pace(size)
+	}
 	if err := r.readAt(a.buf, off); err != nil {
 		a.buf = a.buf[:0]
 		return nil, err

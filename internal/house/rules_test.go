@@ -17,6 +17,7 @@ var mayImport = map[string]string{
 	"internal/mutation":  "",
 	"internal/invariant": "",
 	"numa":               "golang.org/x/sys",
+	"ratelimit":          "",
 	"internal/stripe":    "",
 	"internal/perf":      "",
 	"statistics":         "internal/stripe",
@@ -46,7 +47,7 @@ var mayImport = map[string]string{
 	"internal/iterator":          "internal/rangedel internal/merge internal/entity internal/table internal/keys",
 	"internal/iterator/itertest": "internal/entity internal/table internal/keys",
 	"compaction":                 "internal/manifest internal/blob internal/table internal/rangedel internal/iterator internal/merge internal/entity internal/keys",
-	"": "statistics internal/blob internal/stripe internal/perf compaction memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
+	"": "statistics internal/blob internal/stripe internal/perf compaction ratelimit memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
 		"internal/optionsfile internal/merge internal/entity internal/table internal/block internal/compress internal/hash internal/coding internal/keys",
 
 	// At the top: they may import anything, and only the entries here do.

@@ -106,6 +106,9 @@ type IterOptions struct {
 	// Lower (inclusive) and Upper (exclusive) are user keys beyond which entries are not
 	// asked for, and may be missing; nil for none. They are borrowed until Close.
 	Lower, Upper []byte
+	// Pace, if not nil, is called before n bytes are read ahead, and may take its time. It needs a
+	// ReadaheadSize.
+	Pace func(n int)
 	// Caller is on whose behalf blocks are read, for traces.
 	Caller Caller
 }

@@ -51,6 +51,9 @@ type WriterOptions struct {
 	Preallocate int64
 	// Compression is NoCompression or ZSTD. RocksDB: wal_compression.
 	Compression Compression
+	// BytesPerSync, if positive, starts to write the log to the device each time that so many bytes have
+	// come together. RocksDB: wal_bytes_per_sync.
+	BytesPerSync int64
 }
 
 // Writer appends records to a log file.
@@ -72,6 +75,8 @@ type Writer struct {
 	preallocEnd int64 // plain mode: reserved up to here
 	dirty       bool  // the file may be longer than the log
 
+	bytesPerSync, started int64 // started: written back up to here
+
 	failure atomic.Pointer[error]
 	syncMu  sync.Mutex // one Sync at a time, and none during Close
 	closed  bool       // guarded by syncMu
@@ -91,7 +96,7 @@ func Create(fsys mmapfs.FS, path string, number uint64, o WriterOptions) (*Write
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{file: f, number: number, framer: record.NewFramer(number, o.Recyclable), zip: zip, dirty: reused}
+	w := &Writer{file: f, number: number, framer: record.NewFramer(number, o.Recyclable), zip: zip, dirty: reused, bytesPerSync: o.BytesPerSync}
 	if err := w.start(o); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -139,6 +144,11 @@ func (w *Writer) Append(parts ...[]byte) error {
 	if p := w.failure.Load(); p != nil {
 		return *p
 	}
+	if w.bytesPerSync > 0 && w.size-w.started >= w.bytesPerSync {
+		if err := w.writeback(); err != nil {
+			return w.fail(err)
+		}
+	}
 	if w.zip != nil {
 		return w.appendCompressed(parts)
 	}
@@ -146,6 +156,14 @@ func (w *Writer) Append(parts ...[]byte) error {
 		return w.appendMapped(parts)
 	}
 	return w.write(w.framer.AppendRecord(w.buf[:0], parts...))
+}
+
+// writeback starts to write to the device what is whole pages by now.
+func (w *Writer) writeback() error {
+	end := w.size &^ 4095
+	from := w.started
+	w.started = end
+	return mmapfs.Writeback(w.file, from, end-from, false)
 }
 
 func (w *Writer) appendCompressed(parts [][]byte) error {
