@@ -171,6 +171,9 @@ func (db *DB) Close() error {
 	}
 	db.workers.Wait()
 	errs = append(errs, db.releaseAll())
+	if db.buffers != nil {
+		db.buffers.remove(db)
+	}
 	return errors.Join(errs...)
 }
 

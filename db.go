@@ -35,8 +35,10 @@ type DB struct {
 	cacheSource *statistics.Source // of cache
 	placed      placement
 	defaultCF   *ColumnFamily
-	opening     bool            // true until Open returns
-	lifetime    context.Context // ends when Close begins
+	buffers     *WriteBufferManager // nil for none
+	nudged      atomic.Bool         // somebody asked this database to flush for the sake of others
+	opening     bool                // true until Open returns
+	lifetime    context.Context     // ends when Close begins
 	endLife     context.CancelFunc
 
 	// inForce is opts with what SetDBOptions changed; see mutable.

@@ -26,11 +26,16 @@ type memState struct {
 	refs int
 	// charged is what the block cache gives up for the memtable, in bytes.
 	charged int64
+	// created is the newest sequence number when the memtable was made; managed is what the
+	// write buffer manager knows.
+	created uint64
+	managed managed
 }
 
 // free frees the memtable's memory. Nothing refers to it any more.
 func (m *memState) free(db *DB) {
 	m.mem.Free()
+	m.forget(db)
 	if m.charged > 0 {
 		db.cache.AddCharge(blockcache.Memtables, -m.charged)
 	}
@@ -69,7 +74,7 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 		return nil, err
 	}
 	cf.memID++
-	s := &memState{mem: mem, tombs: rangedel.NewMutable(cf.order), id: cf.memID, logNumber: logNumber}
+	s := &memState{mem: mem, tombs: rangedel.NewMutable(cf.order), id: cf.memID, logNumber: logNumber, created: cf.db.visibleSeq.Load()}
 	if o, ok := cf.opts.Table.(BlockBasedTableOptions); ok && cf.db.opts.ChargeMemtables && !o.NoBlockCache {
 		s.charged = writeBuffer
 		cf.db.cache.AddCharge(blockcache.Memtables, s.charged)

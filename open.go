@@ -66,6 +66,9 @@ func newDB(dir string, o *Options) (*DB, error) {
 		db.log = slog.New(slog.DiscardHandler)
 	}
 	db.work = sync.NewCond(&db.mu)
+	if db.buffers = opts.WriteBufferManager; db.buffers == nil && opts.DBWriteBufferSize > 0 {
+		db.buffers = NewWriteBufferManager(WriteBufferManagerOptions{BufferSize: opts.DBWriteBufferSize})
+	}
 	db.delays.setMax(opts.DelayedWriteRate)
 	db.lifetime, db.endLife = context.WithCancel(context.Background())
 	db.hostID = opts.DBHostID
@@ -377,6 +380,7 @@ func (db *DB) openWritable(state *manifest.State) error {
 		return err
 	}
 	db.removeObsolete(found)
+	db.joinManager()
 	db.opening = false
 	db.loading = true
 	db.startBackground()

@@ -141,6 +141,12 @@ type Options struct {
 	MaxBgErrorResumeCount      int
 	BgErrorResumeRetryInterval time.Duration
 
+	// DBWriteBufferSize is how many bytes the memtables of all families together may hold before
+	// the oldest is flushed. Zero means no bound. RocksDB: db_write_buffer_size.
+	DBWriteBufferSize int64
+	// WriteBufferManager bounds the memtables of several databases; it replaces
+	// DBWriteBufferSize. It is not stored in the OPTIONS file. RocksDB: write_buffer_manager.
+	WriteBufferManager *WriteBufferManager
 	// RateLimiter bounds how fast flushes and compactions write, and read if its mode says
 	// so. Nil means no bound. It is not stored in the OPTIONS file. RocksDB: rate_limiter.
 	RateLimiter *RateLimiter

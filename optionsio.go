@@ -191,6 +191,7 @@ var dbSettings = []setting[Options]{
 			o.BgErrorResumeRetryInterval = time.Duration(n) * time.Microsecond
 			return err
 		}},
+	intSetting("db_write_buffer_size", func(o *Options) *int64 { return &o.DBWriteBufferSize }),
 	intSetting("bytes_per_sync", func(o *Options) *int64 { return &o.BytesPerSync }),
 	intSetting("wal_bytes_per_sync", func(o *Options) *int64 { return &o.WALBytesPerSync }),
 	flagSetting("strict_bytes_per_sync", func(o *Options) *bool { return &o.StrictBytesPerSync }),

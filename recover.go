@@ -208,6 +208,7 @@ func (db *DB) switchReplayed(cf *ColumnFamily, log uint64, need int64, out *repl
 // shelve makes the active memtable immutable and m the active one.
 func (cf *ColumnFamily) shelve(m *memState) {
 	cf.db.mu.Lock()
+	cf.active.freeze(cf.db)
 	cf.immutables = append([]*memState{cf.active}, cf.immutables...)
 	cf.active = m
 	cf.publish(cf.active, cf.immutables, cf.files)

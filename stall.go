@@ -172,9 +172,12 @@ func (db *DB) waitOutStall() error {
 	}
 }
 
+// addStallLocked counts a stall, of a family unless it is everybody's.
 func (db *DB) addStallLocked(cf *ColumnFamily, cause stallCause, d time.Duration) {
 	db.metrics.addStall(cause, d)
-	cf.stall.times[cause] += d
+	if cf != nil {
+		cf.stall.times[cause] += d
+	}
 }
 
 // delay makes a group of so many bytes wait its turn while writes are delayed. It

@@ -58,6 +58,7 @@ func (db *DB) switchMemtables(families []*ColumnFamily, need int64) error {
 		db.closedLogBytes.Add(prev.end)
 	}
 	for i, cf := range families {
+		cf.active.freeze(db)
 		if !cf.active.empty() { // else the read state before was the last to have it
 			cf.immutables = append([]*memState{cf.active}, cf.immutables...)
 		}

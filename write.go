@@ -297,6 +297,9 @@ func (db *DB) commit(g *commitGroup) error {
 		return db.fail("memtable insert", err)
 	}
 	db.visibleSeq.Store(db.lastSeq)
+	if db.buffers != nil {
+		db.reportGroup(g)
+	}
 	db.metrics.writes.Add(int64(count))
 	db.metrics.groups.Add(1)
 	db.metrics.batches.Add(int64(len(g.requests)))
@@ -442,6 +445,11 @@ func (m *memState) add(p *prepared, seq uint64) error {
 func (db *DB) makeRoom(g *commitGroup) error {
 	if err := db.limitLogs(); err != nil {
 		return err
+	}
+	if db.buffers != nil {
+		if err := db.obeyManager(); err != nil {
+			return err
+		}
 	}
 	for _, r := range g.requests {
 		for i := range r.batch.use {
