@@ -2,7 +2,7 @@ package main
 
 // bindings ties every flag with a meaning to its field of c.
 func bindings(c *config) []binding {
-	return []binding{
+	all := []binding{
 		{"benchmarks", &c.benchmarks, "what to run, in this order; see the list below"},
 		{"db", &c.db, "directory of the database; empty means flatrock-bench-UID/dbbench in the system's temporary directory"},
 		{"wal_dir", &c.walDir, "directory of the logs; empty means that of the database"},
@@ -133,4 +133,5 @@ func bindings(c *config) []binding {
 		{"mutexprofile", &c.mutexProfile, "ours: write a profile of contended locks to this file"},
 		{"blockprofile", &c.blockProfile, "ours: write a profile of blocked goroutines to this file"},
 	}
+	return append(all, c.background.bindings()...)
 }

@@ -61,6 +61,7 @@ type config struct {
 	maxBytesForLevelBase                      uint64
 	maxBytesForLevelMultiplier                float64
 	level0Compaction, level0Slow, level0Stop  int64
+	background                                backgroundConfig
 	dynamicLevelBytes, disableAutoCompactions bool
 	compactionStyle, compactionPri            int64
 	maxCompactionBytes                        uint64
@@ -115,7 +116,7 @@ func newConfig() *config {
 		numLevels: 7, writeBufferSize: 64 << 20, maxWriteBufferNumber: 2, minWriteBufferNumberToMerge: 1,
 		targetFileSizeBase: 64 << 20, targetFileSizeMultiplier: 1,
 		maxBytesForLevelBase: 256 << 20, maxBytesForLevelMultiplier: 10,
-		level0Compaction: 4, level0Slow: 20, level0Stop: 36,
+		level0Compaction: 4, level0Slow: 20, level0Stop: 36, background: newBackgroundConfig(),
 		compactionPri: 3, ttlSeconds: defaultAge, periodicSeconds: defaultAge, universalCompression: -1, fifoMerge: true,
 		memtablerep: "skip_list", hashBucketCount: 1 << 20,
 		bloomBits: -1, cacheSize: 8 << 20, blockSize: 4096, blockRestartInterval: 16, indexBlockRestartInterval: 1,

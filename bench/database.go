@@ -230,12 +230,14 @@ func (b *bench) options(existing bool) (*flatrock.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &flatrock.Options{
+	o := &flatrock.Options{
 		Placement:    placement,
 		ColumnFamily: family, CreateIfMissing: !existing, ReadOnly: c.readOnly,
 		WALDir: c.walDir, WALWriteMode: walModes[c.walWriteMode], MaxTotalWALSize: int64(c.maxTotalWALSize),
 		AvoidFlushDuringRecovery: c.avoidFlushDuringRecovery, BlockCacheSize: c.blockCacheSize(),
-	}, nil
+	}
+	c.background.apply(o, family)
+	return o, nil
 }
 
 // blockCacheSize is the capacity of the block cache. Plain tables have no use for one.
