@@ -11,6 +11,7 @@ import (
 // metrics counts what the write side and the background do. Reads count nothing:
 // a shared counter would cost them more than all else.
 type metrics struct {
+	parallelGroups atomic.Int64 // groups that their writers inserted side by side
 	// damagedBlocks counts what protection found.
 	damagedBlocks atomic.Int64
 

@@ -141,6 +141,10 @@ type Options struct {
 	MaxBgErrorResumeCount      int
 	BgErrorResumeRetryInterval time.Duration
 
+	// AllowConcurrentMemtableWrite lets the writers of a group insert their own batches side by side,
+	// where those are large and the memtables skip lists. Default means on.
+	// RocksDB: allow_concurrent_memtable_write.
+	AllowConcurrentMemtableWrite Toggle
 	// DBWriteBufferSize is how many bytes the memtables of all families together may hold before
 	// the oldest is flushed. Zero means no bound. RocksDB: db_write_buffer_size.
 	DBWriteBufferSize int64

@@ -487,7 +487,7 @@ func (db *DB) writeDBOptions(f *optionsfile.File) {
 	}
 	// RocksDB refuses to open a memtable that takes one writer only with the default,
 	// true, and its plain tables are fast only through mmap.
-	s.Set("allow_concurrent_memtable_write", strconv.FormatBool(!hash))
+	s.Set("allow_concurrent_memtable_write", strconv.FormatBool(!hash && db.opts.AllowConcurrentMemtableWrite.or(true)))
 	s.Set("allow_mmap_reads", strconv.FormatBool(plain || db.opts.AllowMmapReads))
 	s.Set("use_direct_reads", strconv.FormatBool(db.opts.UseDirectReads && !plain)) // RocksDB refuses both
 }

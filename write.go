@@ -36,10 +36,12 @@ type request struct {
 	// protected says that the batch has checksums.
 	protected bool
 
-	perf *perf.Context
-	err  error
-	lead bool          // woken to lead, not because it is done
-	wake chan struct{} // buffered, one token per wake-up
+	perf   *perf.Context
+	err    error
+	lead   bool // woken to lead, not because it is done
+	insert bool // woken to insert share
+	share  share
+	wake   chan struct{} // buffered, one token per wake-up
 }
 
 var requestPool = sync.Pool{New: func() any { return &request{wake: make(chan struct{}, 1)} }}
@@ -50,6 +52,7 @@ type commitGroup struct {
 	parts    [][]byte
 	ops      []prepared
 	header   [wal.HeaderLen]byte
+	crew     crew
 }
 
 // maxKeptOps is how many operations a group's memory is kept for.
@@ -70,7 +73,7 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 		return err
 	}
 	r := requestPool.Get().(*request)
-	r.batch, r.err, r.lead = b, nil, false
+	r.batch, r.err, r.lead, r.insert = b, nil, false, false
 	r.sync = wo != nil && wo.Sync
 	r.noWAL = wo != nil && wo.DisableWAL
 	r.protected = b.protection.on || wo != nil && wo.ProtectionBytesPerKey != 0
@@ -90,6 +93,10 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 		q.waiting = append(q.waiting, r)
 		q.mu.Unlock()
 		r.await()
+		for r.insert {
+			r.insertShare()
+			r.await()
+		}
 	} else {
 		q.led = true
 		q.mu.Unlock()
@@ -284,7 +291,13 @@ func (db *DB) commit(g *commitGroup) error {
 		db.visibleSeq.Store(db.lastSeq)
 		time.Sleep(20 * time.Microsecond)
 	}
-	err := g.insert(first, lead.noWAL)
+	var err error
+	if g.parallel(db) {
+		db.metrics.parallelGroups.Add(1)
+		err = g.insertParallel(first, lead.noWAL)
+	} else {
+		err = g.insert(first, lead.noWAL)
+	}
 	if lead.perf != nil {
 		lead.perf.Stop(&lead.perf.WriteMemtableTime, start)
 	}
@@ -404,17 +417,20 @@ func (db *DB) prepare(g *commitGroup) error {
 }
 
 // insert puts the prepared operations into the memtables, the first with seq.
-func (g *commitGroup) insert(seq uint64, noWAL bool) error {
-	if len(g.ops) > 1 {
+func (g *commitGroup) insert(seq uint64, noWAL bool) error { return insertOps(g.ops, seq, noWAL) }
+
+// insertOps is insert for some of the operations.
+func insertOps(ops []prepared, seq uint64, noWAL bool) error {
+	if len(ops) > 1 {
 		var touched uint64
-		for i := range g.ops {
-			p := &g.ops[i]
+		for i := range ops {
+			p := &ops[i]
 			touched += p.cf.active.mem.TouchAddNode(p.prefixLen, p.hash)
 		}
 		sink(touched)
 	}
-	for i := range g.ops {
-		p := &g.ops[i]
+	for i := range ops {
+		p := &ops[i]
 		if noWAL {
 			p.cf.active.unlogged.Store(true)
 		}
