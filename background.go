@@ -42,6 +42,7 @@ func (db *DB) loadLoop() {
 		db.log.Info("loaded", "files", loaded, "took", time.Since(start))
 	}
 	db.verifyInBackground()
+	db.startScrub()
 }
 
 // verifyInBackground checks the files of the families that ask for it.

@@ -14,6 +14,9 @@ type metrics struct {
 	parallelGroups atomic.Int64 // groups that their writers inserted side by side
 	// damagedBlocks counts what protection found.
 	damagedBlocks atomic.Int64
+	sampledReads  atomic.Int64
+	scrubbed      atomic.Int64
+	scrubs        atomic.Int64
 
 	writes       atomic.Int64
 	walBytes     atomic.Int64
@@ -58,6 +61,9 @@ type Metrics struct {
 
 	// DamagedBlocks counts blocks that changed in memory; see BlockProtectionBytesPerKey.
 	DamagedBlocks int64
+	// SampledReads counts reads of plain tables that VerifyReadsOneIn checked; ScrubbedBytes and Scrubs what
+	// the scrub has read and how often it has gone over everything.
+	SampledReads, ScrubbedBytes, Scrubs int64
 
 	// BlockCache is the cache of the block-based families, zero if there are none.
 	BlockCache BlockCacheMetrics
@@ -119,6 +125,7 @@ func (db *DB) Metrics() Metrics {
 	m := &db.metrics
 	out := Metrics{
 		Writes: m.writes.Load(), WALBytes: m.walBytes.Load(), DamagedBlocks: m.damagedBlocks.Load(),
+		SampledReads: m.sampledReads.Load(), ScrubbedBytes: m.scrubbed.Load(), Scrubs: m.scrubs.Load(),
 		Flushes: m.flushes.Load(), FlushedBytes: m.flushed.Load(),
 		Compactions: m.compactions.Load(), CompactedIn: m.compactedIn.Load(), CompactedOut: m.compactedOut.Load(),
 		CoveredFiles: m.droppedCovered.Load(),

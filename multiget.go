@@ -178,7 +178,9 @@ func (s *readState) searchRun(f *finder, run []tableRef, looks *[multiGetStage]k
 			var err error
 			var pin table.Pin
 			if h.tombs == nil && f == file[i] {
-				value, trailer, found, err = h.plain.Finish(&looks[i], &cursors[i])
+				if value, trailer, found, err = h.plain.Finish(&looks[i], &cursors[i]); h.sample != 0 && found && h.sampled() {
+					err = h.checkSampled(value, len(looks[i].UserKey))
+				}
 			} else {
 				value, trailer, found, err = h.get(&looks[i], &pin)
 			}

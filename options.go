@@ -339,6 +339,15 @@ type PlainTableOptions struct {
 	// Verify says when the checksums of files are checked beyond what reads check: not at all
 	// (the default; see DB.VerifyChecksum), when they are opened, or in the background after Open.
 	Verify VerifyMode
+	// VerifyReadsOneIn checks one of so many Gets and keys of MultiGets that find a row against the
+	// checksums of the 64 KiB of rows around it, as they lie in memory. The choice is random; a check takes some
+	// microseconds. Damage is an error of the read. Zero means none; 10000 costs less than a nanosecond a read on
+	// average, besides the choice. It needs ChunkChecksums in the file. Not stored in the OPTIONS file.
+	VerifyReadsOneIn int
+	// ScrubBytesPerSecond goes over the rows of all files of the family in the background, again and again, at most
+	// at this rate, and checks them as VerifyReadsOneIn does. Damage stops writes with ErrBackground.
+	// Zero means not to. Not stored in the OPTIONS file.
+	ScrubBytesPerSecond int64
 
 	// Memory is how files are kept in RAM: none, willneed, populate (the default),
 	// lock, or resident. See mmapfs.Memory. It is not stored in the OPTIONS file.
@@ -449,6 +458,8 @@ func (o PlainTableOptions) validate(cf *ColumnFamilyOptions) error {
 		return fmt.Errorf("%w: plain table: unknown EncodingType %d", ErrInvalidArgument, f.EncodingType)
 	case math.IsNaN(f.HashTableRatio) || math.IsInf(f.HashTableRatio, 0):
 		return fmt.Errorf("%w: plain table: HashTableRatio %g", ErrInvalidArgument, f.HashTableRatio)
+	case o.VerifyReadsOneIn < 0 || o.ScrubBytesPerSecond < 0:
+		return fmt.Errorf("%w: plain table: VerifyReadsOneIn %d, ScrubBytesPerSecond %d: want 0 or more", ErrInvalidArgument, o.VerifyReadsOneIn, o.ScrubBytesPerSecond)
 	case o.Verify < VerifyOnDemand || o.Verify > VerifyInBackground:
 		return fmt.Errorf("%w: plain table: unknown Verify mode %d", ErrInvalidArgument, o.Verify)
 	case o.Memory < MemoryPopulate || o.Memory > MemoryResident:

@@ -36,6 +36,7 @@ type tableHandle struct {
 
 	cacheID uint64         // of a block-based table in the block cache
 	charged int64          // what the block cache gives up for the reader's own memory, in bytes
+	sample  uint32         // one read in so many of a plain table is checked; 0 for none
 	tombs   *rangedel.List // nil when the file has no range tombstones
 
 	// wants is the policy to load the file with in the background; MemoryNone if
@@ -51,7 +52,9 @@ type tableHandle struct {
 // the file covers is reported as an entry of kind RangeDelete.
 func (h *tableHandle) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
 	if h.plain != nil {
-		value, trailer, ok, err = h.plain.Get(look, pin)
+		if value, trailer, ok, err = h.plain.Get(look, pin); h.sample != 0 && ok && h.sampled() {
+			err = h.checkSampled(value, len(look.UserKey))
+		}
 	} else {
 		value, trailer, ok, err = h.block.Get(look, pin)
 	}
@@ -158,6 +161,7 @@ func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, open
 	h := &tableHandle{cf: cf, meta: meta}
 	switch o := cf.opts.Table.(type) {
 	case PlainTableOptions:
+		h.sample = sampleOf(o.VerifyReadsOneIn)
 		verify := plaintable.VerifyNone
 		if o.Verify == VerifyAtOpen {
 			verify = plaintable.VerifyAtOpen

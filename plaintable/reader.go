@@ -29,6 +29,8 @@ type Reader struct {
 	props      *table.Properties
 	tombstones []table.Tombstone
 
+	sums atomic.Pointer[rowSums] // of chunks of rows, once they were needed
+
 	scan   sync.Mutex               // held by the one who builds rowIdx
 	rowIdx atomic.Pointer[rowIndex] // built by a scan
 
