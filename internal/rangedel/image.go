@@ -11,10 +11,15 @@ func image(key []byte, skip int) uint64 {
 	if skip+8 <= len(key) {
 		return binary.BigEndian.Uint64(key[skip:])
 	}
-	var b [8]byte
-	if skip < len(key) {
-		copy(b[:], key[skip:])
+	n := len(key) - skip
+	switch {
+	case n <= 0:
+		return 0
+	case len(key) >= 8: // the last eight bytes, without what comes before skip
+		return binary.BigEndian.Uint64(key[len(key)-8:]) << (8 * (8 - n))
 	}
+	var b [8]byte
+	copy(b[:], key[skip:])
 	return binary.BigEndian.Uint64(b[:])
 }
 

@@ -47,7 +47,8 @@ const (
 // ask for less. Fixed once published, but for marks and kids.
 type node struct {
 	n      int
-	skip   int // of bytewise nodes: bounds 1 to n-1 share that many first bytes
+	skip   int    // of bytewise nodes: bounds 1 to n-1 share that many first bytes
+	lead   uint64 // the first eight bytes of those bounds, but what comes after skip
 	images [fanOut]uint64
 	bounds [fanOut][]byte // of the very first slot nil: no bound
 	marks  [fanOut]atomic.Pointer[mark]
@@ -144,8 +145,9 @@ func (m *Mutable) Cover(userKey []byte, seq uint64) uint64 {
 		return 0
 	}
 	var newest uint64
+	lead := image(userKey, 0)
 	for {
-		i := m.find(x, userKey)
+		i := m.findLed(x, userKey, lead)
 		if k := x.marks[i].Load(); k != nil {
 			if k.seq <= seq { // nearly every read is newer than every tombstone
 				newest = max(newest, k.seq)
@@ -183,23 +185,40 @@ func (m *Mutable) coverSpan(userKey []byte, seq uint64) (newest uint64, lo, hi [
 
 // find returns the last slot of x that begins at or before userKey.
 func (m *Mutable) find(x *node, userKey []byte) int {
+	return m.findLed(x, userKey, image(userKey, 0))
+}
+
+// findLed is find for who knows the image of the key's first eight bytes. Where
+// bounds share no more than those it looks at the node alone, not at any key.
+func (m *Mutable) findLed(x *node, userKey []byte, lead uint64) int {
 	if !m.bytewise {
 		return m.findIn(x, userKey, x.n)
 	}
+	want := lead
 	if x.skip > 0 {
-		if c := comparePrefix(userKey, x.bounds[1][:x.skip]); c < 0 {
+		if cut := lead &^ leadMask(x.skip); cut < x.lead {
 			return 0
-		} else if c > 0 {
+		} else if cut > x.lead {
 			return x.n - 1
 		}
+		if len(userKey) < x.skip || x.skip > 8 {
+			if c := comparePrefix(userKey, x.bounds[1][:x.skip]); c < 0 {
+				return 0
+			} else if c > 0 {
+				return x.n - 1
+			}
+		}
+		want = image(userKey, x.skip)
 	}
-	want := image(userKey, x.skip)
 	i := imageLimit(x.images[1:x.n], want)
 	if i > 0 && x.images[i] == want && m.order.Compare(x.bounds[i], userKey) > 0 {
 		return m.findIn(x, userKey, i)
 	}
 	return i
 }
+
+// leadMask has the bits of the first eight bytes that come after skip.
+func leadMask(skip int) uint64 { return ^uint64(0) >> (8 * min(skip, 8)) }
 
 // findIn is find among the first n slots, by comparing keys.
 func (m *Mutable) findIn(x *node, userKey []byte, n int) int {
@@ -327,6 +346,7 @@ func (m *Mutable) seal(x *node) {
 		return
 	}
 	x.skip = sharedLen(x.bounds[1], x.bounds[x.n-1])
+	x.lead = image(x.bounds[1], 0) &^ leadMask(x.skip)
 	for i := 1; i < x.n; i++ {
 		x.images[i] = image(x.bounds[i], x.skip)
 	}
