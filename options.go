@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
-	"github.com/flatrock-db/flatrock/internal/merge"
 	"github.com/flatrock-db/flatrock/memtable"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/plaintable"
@@ -236,14 +235,6 @@ var (
 	ReverseBytewise = keys.ReverseBytewise
 )
 
-// MergeOperator combines merge operands; the built-in ones come from ParseMergeOperator.
-type MergeOperator = merge.Operator
-
-// ParseMergeOperator returns RocksDB's built-in operator of that name:
-// "uint64add", "stringappend", "max", "put", "bytesxor", or the forms found in
-// OPTIONS files. "nullptr" gives nil.
-func ParseMergeOperator(name string) (MergeOperator, error) { return merge.Parse(name) }
-
 // PrefixExtractor maps a key to its prefix. RocksDB: SliceTransform.
 type PrefixExtractor = prefixhash.Extractor
 
@@ -333,7 +324,7 @@ type PlainTableOptions struct {
 	// RangeDeletes On allows DeleteRange, which RocksDB's plain tables do not have: files keep
 	// range deletes in a meta block that RocksDB would ignore, and so show what they delete. Therefore the family is
 	// marked in the MANIFEST, and from then on RocksDB refuses to open the database. Off refuses DeleteRange again, and
-	// takes the mark away at an Open that finds no range delete left (CompactRange with Force removes them). Default
+	// takes the mark away at an Open that finds no range delete left (CompactRange with BottommostForce removes them). Default
 	// means as the MANIFEST says: off in new families. It is not stored in the OPTIONS file.
 	RangeDeletes Toggle
 	// Verify says when the checksums of files are checked beyond what reads check: not at all

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flatrock-db/flatrock/internal/merge"
 	"github.com/flatrock-db/flatrock/internal/optionsfile"
 	"github.com/flatrock-db/flatrock/plaintable"
 	"github.com/flatrock-db/flatrock/prefixhash"
@@ -306,7 +305,7 @@ func (db *DB) readFamily(f *optionsfile.File, name string) (*ColumnFamilyOptions
 		o.PrefixExtractor = e
 	}
 	if v, ok := s.Lookup("merge_operator"); ok {
-		op, err := merge.Parse(v.Value)
+		op, err := readMergeOperator(v)
 		if err != nil {
 			db.log.Warn("unknown merge operator in the OPTIONS file; reading merge operands will fail", "family", name, "operator", v.Text())
 		}
@@ -501,7 +500,7 @@ func (cf *ColumnFamily) writeOptions(f *optionsfile.File) {
 		extractor = optionsfile.Escape(o.PrefixExtractor.Name())
 	}
 	s.Set("prefix_extractor", extractor)
-	s.Set("merge_operator", merge.Format(o.MergeOperator))
+	s.Set("merge_operator", formatMergeOperator(o.MergeOperator))
 	s.Set("memtable_factory", o.MemTable.text())
 	s.Set("table_factory", o.Table.tableFactoryName())
 	writeSettings(s, familySettings, o)

@@ -71,6 +71,9 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 		all.Created = append(all.Created, r.Created...)
 		all.BlobGarbage = append(all.BlobGarbage, r.BlobGarbage...)
 		all.Stats.Add(&r.Stats)
+		if all.MergeRefusals += r.MergeRefusals; all.MergeRefusal == nil {
+			all.MergeRefusal = r.MergeRefusal
+		}
 	}
 	return all, nil
 }

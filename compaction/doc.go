@@ -18,7 +18,8 @@
 //	   those of its stripe that are older.
 //	K3 Merge operands of a stripe are merged onto a value or delete of the same
 //	   stripe. Without one they are combined as far as the operator can, and at
-//	   the end of the key merged onto nothing if nothing lies deeper.
+//	   the end of the key merged onto nothing if nothing lies deeper. What the
+//	   operator refuses is kept as it is, with what is beneath: nothing is lost.
 //	K4 A single delete and the value right below it in its stripe both go.
 //	K5 Deletes at the old end of a key go if nothing lies deeper.
 //	K6 At the bottom, the sequence number of the oldest entry of a key becomes

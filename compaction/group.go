@@ -41,6 +41,8 @@ type group struct {
 	// unmerged says that the stripe has operands that were kept for want of an operator.
 	unmerged bool
 
+	refusals uint64      // of the operator, over all keys
+	refusal  error       // the first
 	operands []keptEntry // newest first; values in bytes
 	views    [][]byte
 
@@ -102,7 +104,8 @@ func (g *group) add(trailer uint64, value []byte) error {
 		return nil
 	case seq < g.cover: // K2
 		g.stats.Covered++
-		return g.closeOnNothing()
+		g.closeOnNothing()
+		return nil
 	}
 	if g.filtering.filter != nil {
 		var done bool
@@ -202,63 +205,78 @@ func (g *group) addBelowOperands(trailer uint64, value []byte) error {
 		g.operands = append(g.operands, g.store(trailer, value))
 		return nil
 	case keys.KindDelete, keys.KindSingleDelete:
-		g.stats.Obsolete++
-		return g.closeOnNothing()
+		if g.mergeOnto(nil, false) {
+			g.stats.Obsolete++
+			return nil
+		}
 	case keys.KindValue:
-		return g.closeOn(value)
+		if g.mergeOnto(value, true) {
+			return nil
+		}
 	case keys.KindEntity:
-		return g.closeOnEntity(value)
-	default: // a value that is elsewhere, or that time changes: leave it to the reader
-		g.keepOperands()
-		g.keep(trailer, value)
-		g.state = stripeClosed
-		return nil
+		if done, err := g.mergeOntoEntity(value); done || err != nil {
+			return err
+		}
 	}
-}
-
-// closeOnNothing ends the stripe where a delete of any sort hides all that is
-// older: operands merge onto nothing.
-func (g *group) closeOnNothing() error {
-	if g.state == stripeMerging {
-		return g.mergeOnto(nil, false)
-	}
+	// The operator refused, or there is a value that is elsewhere, or that time changes:
+	// leave it to the reader.
+	g.keepOperands()
+	g.keep(trailer, value)
 	g.state = stripeClosed
 	return nil
 }
 
-func (g *group) closeOn(value []byte) error { return g.mergeOnto(value, true) }
+// closeOnNothing ends the stripe where a delete of any sort hides all that is
+// older: operands merge onto nothing.
+func (g *group) closeOnNothing() {
+	if g.state == stripeMerging && !g.mergeOnto(nil, false) {
+		g.keepOperands()
+	}
+	g.state = stripeClosed
+}
 
-// mergeOnto replaces the operands by a value with the newest one's sequence number.
-func (g *group) mergeOnto(existing []byte, has bool) error {
+// mergeOnto replaces the operands by a value with the newest one's sequence number. It
+// reports false if the operator refused them: nothing has changed then, and what they
+// and the value beneath them are stays for the reader, who gets the error.
+func (g *group) mergeOnto(existing []byte, has bool) bool {
 	newest := g.operands[0].trailer
 	start := len(g.bytes)
 	out, err := merge.Append(g.bytes, g.job.Operator, g.userKey, existing, has, g.oldestFirst())
 	if err != nil {
-		return err
+		g.refused(err)
+		return false
 	}
 	g.bytes = out
 	g.kept = append(g.kept, keptEntry{keys.Pack(keys.Seq(newest), keys.KindValue), start, len(out)})
 	g.merged()
-	return nil
+	return true
 }
 
-func (g *group) closeOnEntity(stored []byte) error {
+// mergeOntoEntity is mergeOnto for an entity, whose damage is an error.
+func (g *group) mergeOntoEntity(stored []byte) (done bool, err error) {
 	newest := g.operands[0].trailer
 	existing, err := entity.Default(stored)
 	if err != nil {
-		return fmt.Errorf("key %q: %w", g.userKey, err)
+		return false, fmt.Errorf("key %q: %w", g.userKey, err)
 	}
 	value, err := merge.Append(nil, g.job.Operator, g.userKey, existing, true, g.oldestFirst())
 	if err != nil {
-		return err
+		g.refused(err)
+		return false, nil
 	}
 	start := len(g.bytes)
 	if g.bytes, err = entity.ReplaceDefault(g.bytes, stored, value); err != nil {
-		return fmt.Errorf("key %q: %w", g.userKey, err)
+		return false, fmt.Errorf("key %q: %w", g.userKey, err)
 	}
 	g.kept = append(g.kept, keptEntry{keys.Pack(keys.Seq(newest), keys.KindEntity), start, len(g.bytes)})
 	g.merged()
-	return nil
+	return true, nil
+}
+
+func (g *group) refused(err error) {
+	if g.refusals++; g.refusal == nil {
+		g.refusal = err
+	}
 }
 
 func (g *group) merged() {
@@ -301,13 +319,9 @@ func (g *group) endStripe() error {
 // finish ends the key: g.kept is then what to write, newest first.
 func (g *group) finish() error {
 	if g.state == stripeMerging {
-		var err error
 		if g.nothingDeeper() {
-			err = g.closeOnNothing()
-		} else {
-			err = g.endStripe()
-		}
-		if err != nil {
+			g.closeOnNothing()
+		} else if err := g.endStripe(); err != nil {
 			return err
 		}
 	}

@@ -147,6 +147,11 @@ type Result struct {
 	// BlobGarbage is what the outputs refer to no longer, by blob file.
 	BlobGarbage []manifest.BlobGarbage
 	Stats       Stats
+
+	// MergeRefusals counts the stripes whose operands the merge operator refused, and which
+	// were kept as they are; MergeRefusal is the first refusal, and names the key.
+	MergeRefusals uint64
+	MergeRefusal  error
 }
 
 // cancelInterval is how many entries pass between two looks at the context.
@@ -165,6 +170,7 @@ func Run(ctx context.Context, job *Job) (*Result, error) {
 	if err != nil {
 		r.out.abandon()
 	}
+	r.res.MergeRefusals, r.res.MergeRefusal = r.key.refusals, r.key.refusal
 	if cerr := r.m.Close(); err == nil {
 		err = cerr
 	}

@@ -35,7 +35,11 @@ func TestResultsEqualRocksDBs(t *testing.T) {
 		line = strings.TrimSuffix(line, "\n")
 		if head, ok := strings.CutPrefix(line, "# "); ok {
 			id, name, _ := strings.Cut(head, " ")
-			if op, err = Parse(id); err != nil || op.Name() != name {
+			delimiter := ","
+			if id == "{id=StringAppendOperator;delimiter=--;}" {
+				id, delimiter = StringAppendName, "--"
+			}
+			if op = ByName(id, delimiter); op == nil || op.Name() != name {
 				t.Fatalf("%s: %v, %v", head, op, err)
 			}
 			continue
@@ -151,61 +155,6 @@ func TestAppendNamesOperatorAndKey(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
-	for _, c := range []struct{ in, name, delimiter string }{
-		{"UInt64AddOperator", UInt64AddName, ""},
-		{"uint64add", UInt64AddName, ""},
-		{"stringappend", StringAppendName, ","},
-		{"StringAppendOperator", StringAppendName, ","},
-		{"{id=StringAppendOperator;delimiter=,;}", StringAppendName, ","},
-		{"{id=StringAppendOperator;delimiter=--}", StringAppendName, "--"},
-		{"{id=StringAppendTESTOperator;delimiter=\\:;}", StringAppendTestName, ":"},
-		{"{delimiter=\\\\n;id=stringappend;}", StringAppendName, "\\n"},
-		{"{id=stringappend;delimiter={;};}", StringAppendName, ";"},
-		{"{id=stringappend;delimiter=;}", StringAppendName, ""},
-		{"id=stringappendtest;delimiter=\\#", StringAppendTestName, "#"},
-		{"max", MaxName, ""}, {"put", PutName, ""}, {"put_v1", PutName, ""}, {"bytesxor", BytesXORName, ""},
-		{" {id=MaxOperator;} ", MaxName, ""},
-	} {
-		op, err := Parse(c.in)
-		if err != nil {
-			t.Errorf("Parse(%q): %v", c.in, err)
-			continue
-		}
-		delimiter := ""
-		if d, ok := op.(interface{ Delimiter() string }); ok {
-			delimiter = d.Delimiter()
-		}
-		if op.Name() != c.name || delimiter != c.delimiter {
-			t.Errorf("Parse(%q) = %s %q, want %s %q", c.in, op.Name(), delimiter, c.name, c.delimiter)
-		}
-	}
-	for _, none := range []string{"", "nullptr", " nullptr ", "{}"} {
-		if op, err := Parse(none); op != nil || err != nil {
-			t.Errorf("Parse(%q) = %v, %v; want no operator", none, op, err)
-		}
-	}
-	for _, bad := range []string{"nosuch", "{id=max;delimiter=,;}", "{delimiter=,;}", "{id=max", "{id}", "{id=max;}x",
-		"{id=stringappend;delimiter={a;}", "{id=stringappend;speed=1;}", "id="} {
-		if op, err := Parse(bad); err == nil && bad != "id=" {
-			t.Errorf("Parse(%q) = %v, want an error", bad, op)
-		}
-	}
-}
-
-func TestFormatIsReadBack(t *testing.T) {
-	for _, op := range []Operator{nil, UInt64Add(), Max(), Put(), BytesXOR(), StringAppend(","), StringAppend(""), StringAppend(";"),
-		StringAppend(`a\b#c:d`), StringAppendTest("\n\r")} {
-		back, err := Parse(Format(op))
-		if err != nil || back != op {
-			t.Errorf("%#v is written as %s and read as %#v, %v", op, Format(op), back, err)
-		}
-	}
-	if got := Format(StringAppend(",")); got != "{id=StringAppendOperator;delimiter=,;}" {
-		t.Errorf("Format = %s", got)
-	}
-}
-
 func TestBuiltInOperatorsAppendWithoutAllocation(t *testing.T) {
 	operands, existing, dst := ops("12345678", "12345678"), []byte("12345678"), make([]byte, 0, 64)
 	for _, op := range []Operator{UInt64Add(), StringAppend(","), StringAppendTest(","), Max(), Put(), BytesXOR()} {
@@ -217,23 +166,4 @@ func TestBuiltInOperatorsAppendWithoutAllocation(t *testing.T) {
 			t.Errorf("%s: %v allocations, want none", op.Name(), n)
 		}
 	}
-}
-
-func FuzzParse(f *testing.F) {
-	for _, s := range []string{"", "nullptr", "{id=StringAppendOperator;delimiter=,;}", "{id={x};}", "{{{", `\`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		op, err := Parse(s)
-		if err != nil || op == nil {
-			return
-		}
-		back, err := Parse(Format(op))
-		if d, ok := op.(interface{ Delimiter() string }); ok && bytes.ContainsAny([]byte(d.Delimiter()), "{}") {
-			return // braces in a delimiter have no form that RocksDB reads
-		}
-		if err != nil || back != op {
-			t.Errorf("%q gives %#v, written as %s, read as %#v, %v", s, op, Format(op), back, err)
-		}
-	})
 }
