@@ -16,6 +16,10 @@ func (db *DB) startBackground() {
 	go db.dispatchLoop()
 	go db.ageLoop()
 	go db.loadLoop()
+	if db.infoLog != nil {
+		db.workers.Add(1)
+		go db.dumpStats()
+	}
 }
 
 // loadLoop brings the files that Open left on the bare mapping into RAM by their
@@ -175,6 +179,8 @@ func (db *DB) Close() error {
 	if db.buffers != nil {
 		db.buffers.remove(db)
 	}
+	db.notifier.drain()
+	db.endInfoLog()
 	return errors.Join(errs...)
 }
 

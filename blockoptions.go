@@ -267,6 +267,7 @@ func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.F
 		PinIndexAndFilterBlocks:   o.PinL0FilterAndIndexBlocksInCache && level == 0,
 		ManifestLargestSeq:        meta.LargestSeq,
 		HasManifestLargestSeq:     true,
+		Statistics:                cf.db.stats,
 		Trace:                     blockcache.FileInfo{Family: uint64(cf.id), Name: cf.name, Level: uint32(level), Number: meta.Number},
 		RestartInterval:           o.format().BlockRestartInterval,
 	}

@@ -49,6 +49,10 @@ type ColumnFamily struct {
 	ingesting  bool               // files find their place: no compaction begins
 	stall      familyStall
 
+	published uint64     // how often the read state was replaced
+	versions  int        // file sets that somebody still reads
+	work      familyWork // of flushes and compactions
+
 	// tables are the open files by number. Guarded by db.mu.
 	tables map[uint64]*tableHandle
 }
@@ -100,6 +104,7 @@ func (db *DB) newColumnFamily(id uint32, name string, o *ColumnFamilyOptions) (*
 	}
 	cf.inForce.Store(o)
 	cf.resolver = cf.resolve
+	cf.work.levels = make([]levelWork, o.NumLevels)
 	return cf, nil
 }
 

@@ -53,13 +53,15 @@ func (db *DB) endManualLocked() {
 	}
 }
 
-func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle) error {
+func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle) (err error) {
 	start := time.Now()
 	edit := &manifest.VersionEdit{ColumnFamily: cf.id, DeletedFiles: choice.Deletions()}
 	out := 0
 	if choice.Cursor != nil {
 		edit.CompactCursors = append(edit.CompactCursors, *choice.Cursor)
 	}
+	watched := db.beginCompaction(cf, choice)
+	defer func() { watched.end(err) }()
 	switch {
 	case choice.Drop:
 	case choice.TrivialMove:
@@ -71,6 +73,7 @@ func (db *DB) compact(ctx context.Context, cf *ColumnFamily, choice *compaction.
 		if err != nil {
 			return err
 		}
+		watched.wrote(result)
 		for _, f := range result.Files {
 			edit.NewFiles = append(edit.NewFiles, manifest.NewFile{Level: choice.OutputLevel, Meta: f})
 			out += int(f.Size)

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/compaction"
+	"github.com/flatrock-db/flatrock/internal/infolog"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/statistics"
@@ -39,10 +41,16 @@ type DB struct {
 	nudged      atomic.Bool         // somebody asked this database to flush for the sake of others
 	opening     bool                // true until Open returns
 	lifetime    context.Context     // ends when Close begins
+	notifier    notifier            // tells listeners of what happens under locks
+	infoLog     *infolog.File       // the LOG file; nil without one
+	lastJobID   atomic.Int64
+	errorCount  atomic.Int64 // background errors since Open
 	endLife     context.CancelFunc
 
 	// inForce is opts with what SetDBOptions changed; see mutable.
 	inForce atomic.Pointer[Options]
+	// baseFigures is what ResetStats found, nil before the first.
+	baseFigures atomic.Pointer[dbFigures]
 	// optionsMu is held while options change and while an OPTIONS file is written. It
 	// comes before the locks below.
 	optionsMu sync.Mutex
@@ -84,19 +92,21 @@ type DB struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	families   []*ColumnFamily // by id
-	released   compaction.Released
-	byID       atomic.Pointer[familyTable]
-	logs       []*logFile // live logs, oldest first; the last takes writes
-	retiring   []*readState
-	background error      // the first write-side failure; nothing is written after it
-	work       *sync.Cond // background work was requested or finished
-	workers    sync.WaitGroup
-	stopping   bool
-	sched      schedule
-	delays     delayedWrites
-	manual     []*manualCompaction
-	loading    bool // files wait for loadLoop
+	families    []*ColumnFamily // by id
+	released    compaction.Released
+	byID        atomic.Pointer[familyTable]
+	logs        []*logFile // live logs, oldest first; the last takes writes
+	retiring    []*readState
+	background  error      // the first write-side failure; nothing is written after it
+	work        *sync.Cond // background work was requested or finished
+	workers     sync.WaitGroup
+	stopping    bool
+	sched       schedule
+	delays      delayedWrites
+	manual      []*manualCompaction
+	loading     bool      // files wait for loadLoop
+	statsSince  time.Time // when the figures of rocksdb.stats began
+	lastFigures dbFigures // of the last text of rocksdb.dbstats
 }
 
 // familyTable finds families by id without a lock.

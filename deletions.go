@@ -49,6 +49,12 @@ func (db *DB) EnableFileDeletions() error {
 	return nil
 }
 
+func (d *deletions) areHeld() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.held > 0
+}
+
 // whenDeletable calls remove now, or when deletions are enabled again.
 func (db *DB) whenDeletable(remove func()) {
 	d := &db.deletions
@@ -71,6 +77,7 @@ func (db *DB) removeFile(names ...string) {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
+			db.fileRemoved(name, err)
 			if err != nil {
 				// The next Open finds it unreferenced and deletes it.
 				db.log.Warn("deleting an obsolete file", "file", name, "err", err)

@@ -43,6 +43,7 @@ var changeableDBOptions = []string{
 	"max_total_wal_size", "delayed_write_rate", "avoid_flush_during_shutdown",
 	"bytes_per_sync", "wal_bytes_per_sync", "compaction_readahead_size",
 	"max_background_jobs", "max_background_compactions", "max_background_flushes", "max_subcompactions",
+	"stats_dump_period_sec",
 }
 
 // blockOptionsAtOpen are the options of block-based tables that SetOptions does not
@@ -87,12 +88,9 @@ func (cf *ColumnFamily) SetOptions(options map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("SetOptions of column family %q: %w", cf.name, err)
 	}
-	db.mu.Lock()
 	cf.inForce.Store(o)
-	db.optionsChangedLocked()
-	db.mu.Unlock()
 	db.log.Info("SetOptions", "family", cf.name, "options", optionList(options))
-	return db.saveChanged()
+	return db.optionsChanged()
 }
 
 // SetDBOptions changes options of the database while it is open; see
@@ -118,27 +116,24 @@ func (db *DB) SetDBOptions(options map[string]string) error {
 	if err := o.fill(); err != nil {
 		return fmt.Errorf("SetDBOptions: %w", err)
 	}
-	db.mu.Lock()
 	db.inForce.Store(&o)
-	db.optionsChangedLocked()
-	db.mu.Unlock()
 	db.log.Info("SetDBOptions", "options", optionList(options))
-	return db.saveChanged()
+	return db.optionsChanged()
 }
 
-// optionsChangedLocked recomputes what follows from options, and lets background
-// work look again.
-func (db *DB) optionsChangedLocked() {
+// optionsChanged saves the options in force, recomputes what follows from them, and lets
+// background work look again.
+func (db *DB) optionsChanged() error {
+	err := db.writeOptionsLocked()
+	if err != nil {
+		err = fmt.Errorf("the options are in force, but no OPTIONS file could be written: %w", err)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
 	db.setFamiliesLocked(db.families)
 	db.delays.setMax(db.mutable().DelayedWriteRate)
 	db.updateStallLocked(db.families...)
-}
-
-func (db *DB) saveChanged() error {
-	if err := db.writeOptionsLocked(); err != nil {
-		return fmt.Errorf("the options are in force, but no OPTIONS file could be written: %w", err)
-	}
-	return nil
+	return err
 }
 
 // changedFamily is a copy of old with the options set.

@@ -22,6 +22,7 @@ type fileSet struct {
 	// faultable: reads of some file may fault, so they run under the guard.
 	faultable bool
 
+	cf   *ColumnFamily
 	refs int // of read states, and of whoever builds on it; guarded by db.mu
 }
 
@@ -71,6 +72,8 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 		fs.finders[l] = newFinder(cf.order, fs.levels[l])
 	}
 	fs.refs = 0
+	fs.cf = cf
+	cf.versions++
 	return fs, nil
 }
 
@@ -94,6 +97,9 @@ func (fs *fileSet) unref() (dead []*tableHandle) {
 	fs.refs--
 	if fs.refs > 0 {
 		return nil
+	}
+	if fs.cf != nil { // else it was never whole
+		fs.cf.versions--
 	}
 	for _, level := range fs.levels {
 		for _, r := range level {

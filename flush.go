@@ -128,9 +128,12 @@ func (cf *ColumnFamily) oldestForOneFile(all []*memState) []*memState {
 
 // flushMemtables writes mems (newest first, the family's oldest) to level 0 and
 // installs the result.
-func (db *DB) flushMemtables(cf *ColumnFamily, mems []*memState) error {
+func (db *DB) flushMemtables(cf *ColumnFamily, mems []*memState) (err error) {
 	start := time.Now()
-	files, err := db.writeLevel0(cf, mems)
+	watched := db.beginFlush(cf, mems)
+	var files []*manifest.FileMetadata
+	defer func() { watched.end(files, err) }()
+	files, err = db.writeLevel0(cf, mems)
 	if err != nil {
 		return err
 	}

@@ -233,6 +233,7 @@ func (in *ingestion) run() error {
 	in.installed = true
 	db.lastSeq = in.lastSeq
 	db.visibleSeq.Store(in.lastSeq)
+	in.tellIngested()
 	return nil
 }
 

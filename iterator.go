@@ -102,6 +102,7 @@ func tableIterOptions(ro *ReadOptions) table.IterOptions {
 		VerifyChecksums: ro.VerifyChecksums.or(true),
 		NoVerify:        !ro.VerifyChecksums.or(true),
 		ReadaheadSize:   ro.ReadaheadSize,
+		Perf:            ro.perf(),
 		Lower:           ro.LowerBound,
 		Upper:           ro.UpperBound,
 		Caller:          table.CallerIterator,

@@ -1,9 +1,14 @@
 package flatrock
 
 import (
+	"time"
+
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/iterator"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/statistics"
 )
 
@@ -191,4 +196,34 @@ var cacheTickers = [blockcache.NumBlockTypes]struct {
 		statistics.BlockCacheIndexAdd, statistics.BlockCacheIndexBytesInsert},
 	blockcache.Filter: {true, statistics.BlockCacheFilterHit, statistics.BlockCacheFilterMiss,
 		statistics.BlockCacheFilterAdd, statistics.BlockCacheFilterBytesInsert},
+}
+
+// observeStall counts a time that writers were held or delayed.
+func (db *DB) observeStall(cause stallCause, d time.Duration) {
+	st, stripe, micros := db.stats, statistics.Stripe(), uint64(d.Microseconds())
+	st.Add(stripe, statistics.StallMicros, micros)
+	st.Record(stripe, statistics.WriteStall, micros)
+	switch cause {
+	case stallLevel0Slowdown:
+		st.Add(stripe, statistics.StallL0SlowdownMicros, micros)
+	case stallLevel0:
+		st.Add(stripe, statistics.StallL0NumFilesMicros, micros)
+	case stallMemtables:
+		st.Add(stripe, statistics.StallMemtableCompactionMicros, micros)
+	}
+}
+
+// openTableIn is openTableFile, counted.
+func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, opener table.Caller, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
+	start := time.Now()
+	h, err := cf.openTableFile(meta, level, opener, memory, placed)
+	if st := cf.db.stats; st != nil {
+		stripe := statistics.Stripe()
+		st.Add(stripe, statistics.NoFileOpens, 1)
+		st.Time(stripe, statistics.TableOpenIOMicros, start)
+		if err != nil {
+			st.Add(stripe, statistics.NoFileErrors, 1)
+		}
+	}
+	return h, err
 }

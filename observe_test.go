@@ -143,3 +143,80 @@ func TestPerfContextOfReadsAndWrites(t *testing.T) {
 		t.Errorf("text %q", s)
 	}
 }
+
+func TestBlocksAndFiltersAreCounted(t *testing.T) {
+	st := statistics.New()
+	db, err := Open("db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, Statistics: st, ColumnFamily: &ColumnFamilyOptions{
+		DisableAutoCompactions: true, Table: BlockBasedTableOptions{FilterPolicy: BloomFilter(10)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for i := range 1000 {
+		if err := db.Put(nil, fmt.Appendf(nil, "key%05d", i*2), make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Flush(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	st.Reset()
+	p := &PerfContext{Level: PerfEnableTime}
+	ro := &ReadOptions{Perf: p}
+	get := func(i int, want error) {
+		t.Helper()
+		p.Reset()
+		if _, err := db.Get(ro, fmt.Appendf(nil, "key%05d", i), nil); !errors.Is(err, want) {
+			t.Fatal(err)
+		}
+	}
+	get(100, nil)
+	if p.BlockReadCount != 1 || p.BlockReadByte < 100 || p.BlockReadTime == 0 || p.BlockCacheHitCount != 0 || p.BloomSSTHitCount != 1 || p.GetFromOutputFilesTime == 0 || p.IOStats.BytesRead != p.BlockReadByte {
+		t.Errorf("the first read: %s%s", p.NonZero(), &p.IOStats)
+	}
+	get(100, nil)
+	if p.BlockReadCount != 0 || p.BlockCacheHitCount != 1 {
+		t.Errorf("the second read: %s", p.NonZero())
+	}
+	missed := 0
+	for i := 1; i < 1000; i += 2 {
+		get(i, ErrNotFound)
+		missed += int(p.BloomSSTMissCount)
+	}
+	if missed < 450 {
+		t.Errorf("the filter ruled out %d of 500", missed)
+	}
+	useful, positive, truly := st.Ticker(statistics.BloomFilterUseful), st.Ticker(statistics.BloomFilterFullPositive), st.Ticker(statistics.BloomFilterFullTruePositive)
+	if int(useful) != missed || truly != 2 || useful+positive != 502 {
+		t.Errorf("filter: useful %d, positive %d, truly %d", useful, positive, truly)
+	}
+	if st.Ticker(statistics.BlockCacheBytesRead) == 0 || st.Histogram(statistics.SSTReadMicros).Count == 0 {
+		t.Error("bytes of the cache and reads of files are not counted")
+	}
+	var many [][]byte
+	for i := range 50 {
+		many = append(many, fmt.Appendf(nil, "key%05d", i*40))
+	}
+	p.Reset()
+	if _, err := db.MultiGet(ro, many, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p.BlockReadCount+p.BlockCacheHitCount == 0 || p.MultiGetReadBytes != 5000 || p.BloomSSTHitCount != 50 {
+		t.Errorf("MultiGet: %s", p.NonZero())
+	}
+	p.Reset()
+	it, err := db.NewIterator(ro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for range it.All() {
+		n++
+	}
+	if err := it.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n != 1000 || p.BlockReadCount+p.BlockCacheHitCount < 20 || p.IterReadBytes != 108*1000 || p.SeekInternalSeekTime == 0 {
+		t.Errorf("iterator over %d: %s", n, p.NonZero())
+	}
+}

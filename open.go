@@ -69,6 +69,8 @@ func newDB(dir string, o *Options) (*DB, error) {
 	if db.buffers = opts.WriteBufferManager; db.buffers == nil && opts.DBWriteBufferSize > 0 {
 		db.buffers = NewWriteBufferManager(WriteBufferManagerOptions{BufferSize: opts.DBWriteBufferSize})
 	}
+	db.notifier.idle.L = &db.notifier.mu
+	db.statsSince = time.Now()
 	db.delays.setMax(opts.DelayedWriteRate)
 	db.lifetime, db.endLife = context.WithCancel(context.Background())
 	db.hostID = opts.DBHostID
@@ -95,6 +97,8 @@ func (opts *Options) fill() error {
 		opts.BgErrorResumeRetryInterval = time.Second
 	}
 	orInt(&opts.BlockCacheSize, 32<<20)
+	orInt(&opts.KeepLogFileNum, 1000)
+	orInt(&opts.StatsDumpPeriodSec, 600)
 	if opts.WALRecoveryMode < PointInTimeRecovery || opts.WALRecoveryMode > SkipAnyCorruptedRecords {
 		return fmt.Errorf("%w: WALRecoveryMode %d", ErrInvalidArgument, opts.WALRecoveryMode)
 	}
@@ -114,6 +118,7 @@ func (db *DB) open() error {
 	if err := db.prepareDirectory(); err != nil {
 		return err
 	}
+	db.startInfoLog()
 	if err := db.tryDirectReads(); err != nil {
 		return err
 	}
@@ -381,6 +386,7 @@ func (db *DB) openWritable(state *manifest.State) error {
 	}
 	db.removeObsolete(found)
 	db.joinManager()
+	db.logSummary()
 	db.opening = false
 	db.loading = true
 	db.startBackground()

@@ -96,8 +96,28 @@ type Options struct {
 
 	// FS is where files live. Nil means the operating system (mmapfs.OS).
 	FS mmapfs.FS
-	// Logger receives background events. Nil discards them.
+	// Logger receives background events. Nil means a file LOG in the database directory, with
+	// RocksDB's lines, which a new one replaces at each Open (see KeepLogFileNum); slog.DiscardHandler
+	// makes none. A read-only database writes no file. RocksDB: info_log.
 	Logger *slog.Logger
+	// InfoLogLevel is the least level of lines in the LOG file. RocksDB: info_log_level.
+	InfoLogLevel slog.Level
+	// DBLogDir is where LOG files live, under names that begin with the path of the database. Empty means
+	// the database directory. RocksDB: db_log_dir.
+	DBLogDir string
+	// KeepLogFileNum is how many LOG files are kept, the current one included. Zero means 1000.
+	// RocksDB: keep_log_file_num.
+	KeepLogFileNum int
+	// MaxLogFileSize is how many bytes a LOG file may have before a new one is begun. Zero means no
+	// limit. RocksDB: max_log_file_size.
+	MaxLogFileSize int64
+	// LogFileTimeToRoll is the same in seconds. Zero means no limit. RocksDB: log_file_time_to_roll.
+	LogFileTimeToRoll int64
+	// StatsDumpPeriodSec is how many seconds pass between two dumps of rocksdb.stats into the LOG
+	// file. Zero means 600, a negative number never. May change while open. RocksDB: stats_dump_period_sec.
+	StatsDumpPeriodSec int
+	// Listeners are told what happens; see EventListener. RocksDB: listeners.
+	Listeners []*EventListener
 
 	// WALDir is where logs live. Empty means the database directory; Open refuses that when
 	// the OPTIONS file names another one.

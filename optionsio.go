@@ -159,6 +159,30 @@ var familySettings = slices.Concat(compactionSettings, []setting[ColumnFamilyOpt
 var dbSettings = []setting[Options]{
 	intSetting("max_total_wal_size", func(o *Options) *int64 { return &o.MaxTotalWALSize }),
 	intSetting("max_manifest_file_size", func(o *Options) *int64 { return &o.MaxManifestFileSize }),
+	{"info_log_level",
+		func(o *Options) string { return infoLogLevelName(o.InfoLogLevel) },
+		func(o *Options, v optionsfile.Option) (err error) {
+			o.InfoLogLevel, err = parseInfoLogLevel(v.Text())
+			return err
+		}},
+	notWritten(setting[Options]{"db_log_dir", // RocksDB 7.8 does not write it either
+		func(o *Options) string { return optionsfile.Escape(o.DBLogDir) },
+		func(o *Options, v optionsfile.Option) error {
+			o.DBLogDir = v.Text()
+			return nil
+		}}),
+	intSetting("keep_log_file_num", func(o *Options) *int { return &o.KeepLogFileNum }),
+	intSetting("max_log_file_size", func(o *Options) *int64 { return &o.MaxLogFileSize }),
+	intSetting("log_file_time_to_roll", func(o *Options) *int64 { return &o.LogFileTimeToRoll }),
+	{"stats_dump_period_sec",
+		func(o *Options) string { return strconv.Itoa(max(o.StatsDumpPeriodSec, 0)) },
+		func(o *Options, v optionsfile.Option) error {
+			n, err := v.Int()
+			if o.StatsDumpPeriodSec = n; n == 0 {
+				o.StatsDumpPeriodSec = -1 // RocksDB's word for never
+			}
+			return err
+		}},
 	intSetting("delayed_write_rate", func(o *Options) *int64 { return &o.DelayedWriteRate }),
 	intSetting("max_background_jobs", func(o *Options) *int { return &o.MaxBackgroundJobs }),
 	unsetSetting("max_background_compactions", func(o *Options) *int { return &o.MaxBackgroundCompactions }),

@@ -101,6 +101,7 @@ func (cf *ColumnFamily) publish(active *memState, immutables []*memState, files 
 		m.refs++
 	}
 	files.refs++
+	cf.published++
 	old = cf.state.Swap(s)
 	if old != nil {
 		cf.db.retiring = append(cf.db.retiring, old)

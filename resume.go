@@ -25,8 +25,10 @@ func (db *DB) Resume(ctx context.Context) error {
 	if db.opts.ReadOnly {
 		return ErrReadOnly
 	}
+	done := db.tellRecovery()
 	var err error
 	db.exclusive(func() { err = db.resume(ctx) })
+	done(err)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Snapshot is a moment of the database that reads can go back to. It costs
@@ -36,8 +37,9 @@ func (db *DB) NewSnapshot() (*Snapshot, error) {
 
 // snapshotList is the multiset of sequence numbers that snapshots pin.
 type snapshotList struct {
-	mu   sync.Mutex
-	seqs []uint64 // ascending
+	mu    sync.Mutex
+	seqs  []uint64 // ascending
+	times []int64  // when they were taken, unix seconds
 	// thawed, while not nil, holds new snapshots back until it is closed.
 	thawed chan struct{}
 }
@@ -71,6 +73,7 @@ func (l *snapshotList) add(newest interface{ Load() uint64 }) uint64 {
 	}
 	seq := newest.Load()
 	l.seqs = append(l.seqs, seq) // newest only grows
+	l.times = append(l.times, time.Now().Unix())
 	return seq
 }
 
@@ -81,11 +84,22 @@ func (l *snapshotList) remove(seq uint64, newest interface{ Load() uint64 }) (ol
 	defer l.mu.Unlock()
 	if i, ok := slices.BinarySearch(l.seqs, seq); ok {
 		l.seqs = slices.Delete(l.seqs, i, i+1)
+		l.times = slices.Delete(l.times, i, i+1)
 	}
 	if len(l.seqs) > 0 {
 		return l.seqs[0]
 	}
 	return newest.Load()
+}
+
+// oldestTime is when the oldest was taken, in unix seconds; zero if there is none.
+func (l *snapshotList) oldestTime() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.times) == 0 {
+		return 0
+	}
+	return uint64(l.times[0])
 }
 
 // list returns the distinct sequence numbers, ascending.

@@ -118,6 +118,7 @@ func (db *DB) assessLocked(cf *ColumnFamily) {
 		}
 	}
 	if s.cause != before {
+		db.stallChanged(cf, before, s.cause)
 		db.log.Info("write stall condition", "family", cf.name, "before", before.String(), "now", s.cause.String(),
 			"immutable", len(cf.immutables), "level0", level0, "pending_bytes", s.pending)
 	}
@@ -178,6 +179,7 @@ func (db *DB) addStallLocked(cf *ColumnFamily, cause stallCause, d time.Duration
 	if cf != nil {
 		cf.stall.times[cause] += d
 	}
+	db.observeStall(cause, d)
 }
 
 // delay makes a group of so many bytes wait its turn while writes are delayed. It

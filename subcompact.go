@@ -29,7 +29,7 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 		bounds = choice.Boundaries(cf.order, anchors, n)
 	}
 	if len(bounds) == 0 {
-		return db.runJob(ctx, cf, cf.jobOf(ctx, choice, files, handles, nil, nil), choice.OutputLevel)
+		return db.runPart(ctx, cf, choice, 0, cf.jobOf(ctx, choice, files, handles, nil, nil))
 	}
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -44,7 +44,7 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 			upper = bounds[i]
 		}
 		var err error
-		if results[i], err = db.runJob(ctx, cf, cf.jobOf(ctx, choice, files, handles, lower, upper), choice.OutputLevel); err != nil {
+		if results[i], err = db.runPart(ctx, cf, choice, i, cf.jobOf(ctx, choice, files, handles, lower, upper)); err != nil {
 			cancel(err) // the first of them is the cause
 		}
 	}

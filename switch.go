@@ -60,6 +60,7 @@ func (db *DB) switchMemtables(families []*ColumnFamily, need int64) error {
 	for i, cf := range families {
 		cf.active.freeze(db)
 		if !cf.active.empty() { // else the read state before was the last to have it
+			db.sealed(cf, cf.active)
 			cf.immutables = append([]*memState{cf.active}, cf.immutables...)
 		}
 		cf.active = fresh[i]

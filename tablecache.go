@@ -18,6 +18,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/plaintable"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // This file opens and begins tables of both formats; but for it only multiget.go,
@@ -128,9 +129,9 @@ func (cf *ColumnFamily) openTable(meta *manifest.FileMetadata, level int, opener
 	return cf.openTableIn(meta, level, opener, memory, &cf.db.placed)
 }
 
-// openTableIn opens a file with a memory policy and a placement, which only plain
+// openTableFile opens a file with a memory policy and a placement, which only plain
 // tables have.
-func (cf *ColumnFamily) openTableIn(meta *manifest.FileMetadata, level int, opener table.Caller, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
+func (cf *ColumnFamily) openTableFile(meta *manifest.FileMetadata, level int, opener table.Caller, memory mmapfs.Memory, placed *placement) (*tableHandle, error) {
 	db := cf.db
 	name := manifest.TableName(db.dir, meta.Number)
 	open := db.fs.Open
@@ -282,6 +283,7 @@ func (h *tableHandle) canFault() bool {
 // closeTable closes a file that nothing refers to any more, and deletes it if it
 // is obsolete.
 func (db *DB) closeTable(h *tableHandle) {
+	db.stats.Add(statistics.Stripe(), statistics.NoFileCloses, 1)
 	if err := h.close(); err != nil {
 		db.log.Warn("closing a table file", "file", h.meta.Number, "err", err)
 	}

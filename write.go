@@ -513,6 +513,11 @@ func (db *DB) fail(op string, cause error) error {
 
 func (db *DB) failLocked(op string, cause error) error {
 	if db.background == nil {
+		db.errorCount.Add(1)
+		var ignored bool
+		if cause, ignored = db.overrideLocked(op, cause); ignored || db.background != nil {
+			return cause
+		}
 		b := &backgroundError{op, cause}
 		db.background = b
 		db.log.Error("background error: writes are refused until the database is resumed or reopened", "op", op, "err", cause)

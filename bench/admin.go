@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	flatrock "github.com/flatrock-db/flatrock"
 )
@@ -95,18 +94,20 @@ func (b *bench) family() flatrock.FamilyMetrics {
 }
 
 func (b *bench) resetStats() error {
-	b.base, b.baseAt = b.db.Metrics(), time.Now()
+	b.db.ResetStats()
 	return nil
 }
 
-// printLevels writes db_bench's table of levelstats.
-func (b *bench) printLevels() error {
-	var s strings.Builder
-	s.WriteString("\nLevel Files Size(MB)\n--------------------\n")
-	for l, level := range b.family().Levels {
-		fmt.Fprintf(&s, "%3d %8d %8.0f\n", l, level.Files, mb(level.Bytes))
+func (b *bench) printLevels() error   { return b.printProperty("rocksdb.levelstats") }
+func (b *bench) printSSTables() error { return b.printProperty("rocksdb.sstables") }
+
+// printProperty writes a property as db_bench does.
+func (b *bench) printProperty(name string) error {
+	text, ok := b.cf.GetProperty(name)
+	if !ok {
+		text = "(failed)"
 	}
-	fmt.Fprintln(b.out, s.String())
+	fmt.Fprintf(b.out, "\n%s\n", text)
 	return nil
 }
 
@@ -122,38 +123,22 @@ func (b *bench) printStats() error {
 	return nil
 }
 
-// writeStats says what the database did since it was opened or resetStats.
+// writeStats says what the database did since it was opened or resetStats: RocksDB's
+// text, and what there is of memory.
 func (b *bench) writeStats(w io.Writer) {
-	m, base := b.db.Metrics(), b.base
+	text, ok := b.cf.GetProperty("rocksdb.stats")
+	if !ok {
+		text = "(failed)"
+	}
+	m := b.db.Metrics()
 	var s strings.Builder
-	seconds := time.Since(b.baseAt).Seconds()
-	s.WriteString("\n** DB Stats **\n")
-	fmt.Fprintf(&s, "Uptime(secs): %.1f\n", seconds)
-	rate := func(n int64) string {
-		return fmt.Sprintf("%.3f GB, %.2f MB/s", float64(n)/(1<<30), perSecond(mb(n), seconds))
-	}
-	fmt.Fprintf(&s, "Writes: %d keys, WAL: %s\n", m.Writes-base.Writes, rate(m.WALBytes-base.WALBytes))
-	fmt.Fprintf(&s, "Flushes: %d, written: %s\n", m.Flushes-base.Flushes, rate(m.FlushedBytes-base.FlushedBytes))
-	fmt.Fprintf(&s, "Compactions: %d, read: %s, written: %s\n", m.Compactions-base.Compactions,
-		rate(m.CompactedIn-base.CompactedIn), rate(m.CompactedOut-base.CompactedOut))
-	s.WriteString("Stalls:")
-	for _, cause := range slices.Sorted(maps.Keys(m.Stalls)) {
-		fmt.Fprintf(&s, " %s %d times %.3f s", cause, m.Stalls[cause]-base.Stalls[cause], (m.StallTime[cause] - base.StallTime[cause]).Seconds())
-	}
-	s.WriteString("\n")
 	for _, name := range slices.Sorted(maps.Keys(m.Families)) {
 		f := m.Families[name]
-		fmt.Fprintf(&s, "\n** Level Stats [%s] **\nLevel    Files   Size(MB)\n------------------------\n", name)
-		for l, level := range f.Levels {
-			if level.Files > 0 {
-				fmt.Fprintf(&s, "  L%-3d %7d %10.2f\n", l, level.Files, mb(level.Bytes))
-			}
-		}
-		fmt.Fprintf(&s, "Memtables: %d, %.2f MB, %d entries; table memory: %.2f MB; estimated keys: %d\n",
-			f.MemTables, mb(f.MemTableBytes), f.MemTableCount, mb(f.TableMemory), f.EstimatedCount)
+		fmt.Fprintf(&s, "Memtables [%s]: %d, %.2f MB, %d entries; table memory: %.2f MB; estimated keys: %d\n",
+			name, f.MemTables, mb(f.MemTableBytes), f.MemTableCount, mb(f.TableMemory), f.EstimatedCount)
 	}
 	fmt.Fprintf(&s, "Off the Go heap: %s\n", describeOffHeap(m.OffHeap))
-	fmt.Fprintln(w, s.String())
+	fmt.Fprintf(w, "\n%s\n%s\n", text, s.String())
 }
 
 // printHeap measures what the collector has to do with.
@@ -167,35 +152,15 @@ func (b *bench) printHeap() error {
 	return nil
 }
 
-// printStatistics writes the counters that we share with RocksDB, under its names,
-// and the latencies that --histogram measured.
-func (b *bench) printStatistics() {
-	m := b.db.Metrics()
-	stall := time.Duration(0)
-	for _, d := range m.StallTime {
-		stall += d
-	}
-	fmt.Fprintln(b.out, "STATISTICS:")
-	for _, counter := range []struct {
-		name string
-		n    int64
-	}{
-		{"rocksdb.number.keys.written", m.Writes},
-		{"rocksdb.wal.bytes", m.WALBytes},
-		{"rocksdb.stall.micros", stall.Microseconds()},
-		{"rocksdb.compact.read.bytes", m.CompactedIn},
-		{"rocksdb.compact.write.bytes", m.CompactedOut},
-		{"rocksdb.flush.write.bytes", m.FlushedBytes},
-	} {
-		fmt.Fprintf(b.out, "%s COUNT : %d\n", counter.name, counter.n)
-	}
-	for _, h := range []struct {
-		name string
-		kind opKind
-	}{{"rocksdb.db.get.micros", opRead}, {"rocksdb.db.write.micros", opWrite}, {"rocksdb.db.seek.micros", opSeek}} {
-		if t := &b.totals[h.kind]; t.count > 0 {
-			fmt.Fprintf(b.out, "%s P50 : %.6f P95 : %.6f P99 : %.6f P100 : %.6f COUNT : %d SUM : %d\n", h.name,
-				t.percentile(50), t.percentile(95), t.percentile(99), float64(t.top)/1e3, t.count, t.sum/1000)
+// mergedPerf adds the perf contexts of the threads up, nil without --perf_level.
+func mergedPerf(threads []*thread) (sum *flatrock.PerfContext) {
+	for _, t := range threads {
+		if t.perf != nil {
+			if sum == nil {
+				sum = new(flatrock.PerfContext)
+			}
+			sum.Merge(t.perf)
 		}
 	}
+	return sum
 }

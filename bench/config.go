@@ -46,6 +46,9 @@ type config struct {
 	maxNumRangeTombstones                   int64
 	expandRangeTombstones                   bool
 	histogram, statistics                   bool
+	statisticsString, reportFile            string
+	statsDumpPeriod                         uint64
+	reportInterval                          int64
 	statsInterval, statsIntervalSeconds     int64
 	statsPerInterval                        int64
 	progressReports, confidenceIntervalOnly bool
@@ -112,7 +115,7 @@ func newConfig() *config {
 		threads: 1, batchSize: 1, opsBetweenDurationChecks: 1000,
 		keySize: 16, valueSize: 100, valueSizeMin: 100, valueSizeMax: 102400,
 		valueSizeDistribution: "fixed", compressionRatio: 0.5, compressionType: "snappy",
-		verifyChecksum: true, rangeTombstoneWidth: 100, progressReports: true, perfLevel: 1,
+		verifyChecksum: true, rangeTombstoneWidth: 100, progressReports: true, perfLevel: 1, reportFile: "report.csv", statsDumpPeriod: 600,
 		numLevels: 7, writeBufferSize: 64 << 20, maxWriteBufferNumber: 2, minWriteBufferNumberToMerge: 1,
 		targetFileSizeBase: 64 << 20, targetFileSizeMultiplier: 1,
 		maxBytesForLevelBase: 256 << 20, maxBytesForLevelMultiplier: 10,

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
 
 	flatrock "github.com/flatrock-db/flatrock"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // memtableKinds are the values of --memtablerep, with the names that db_bench prints.
@@ -235,9 +237,26 @@ func (b *bench) options(existing bool) (*flatrock.Options, error) {
 		ColumnFamily: family, CreateIfMissing: !existing, ReadOnly: c.readOnly,
 		WALDir: c.walDir, WALWriteMode: walModes[c.walWriteMode], MaxTotalWALSize: int64(c.maxTotalWALSize),
 		AvoidFlushDuringRecovery: c.avoidFlushDuringRecovery, BlockCacheSize: c.blockCacheSize(),
+		Statistics: b.statistics(), StatsDumpPeriodSec: statsDumpPeriod(c.statsDumpPeriod),
 	}
 	c.background.apply(o, family)
 	return o, nil
+}
+
+// statistics are those of all databases of the run, nil without --statistics.
+func (b *bench) statistics() *statistics.Statistics {
+	if b.stats == nil && (b.c.statistics || b.c.statisticsString != "") {
+		b.stats = statistics.New()
+	}
+	return b.stats
+}
+
+// statsDumpPeriod is the option of that many seconds, where zero means never.
+func statsDumpPeriod(seconds uint64) int {
+	if seconds == 0 {
+		return -1
+	}
+	return int(min(seconds, math.MaxInt32))
 }
 
 // blockCacheSize is the capacity of the block cache. Plain tables have no use for one.
@@ -281,7 +300,6 @@ func (b *bench) open(existing bool) error {
 	if b.c.reportOpenTiming && b.c.usePlainTable {
 		fmt.Fprintf(b.out, "LoadDb:     %v milliseconds\n", float64(time.Since(start).Microseconds())/1000)
 	}
-	b.base, b.baseAt = b.db.Metrics(), time.Now()
 	b.keys = newKeyMaker(b.c)
 	if b.c.useExistingKeys {
 		return b.loadKeys()

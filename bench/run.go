@@ -14,6 +14,7 @@ import (
 	"time"
 
 	flatrock "github.com/flatrock-db/flatrock"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // bench runs the benchmarks of one command line, over one database.
@@ -29,11 +30,9 @@ type bench struct {
 	db      *flatrock.DB
 	cf      *flatrock.ColumnFamily
 	keys    keyMaker
-	base    flatrock.Metrics // what stats subtracts
-	baseAt  time.Time
 	gc      gcShare
-	totals  [opKinds]histogram // of all benchmarks, for --statistics
-	threads int64              // number of threads ever started; seeds differ
+	stats   *statistics.Statistics // nil without --statistics
+	threads int64                  // number of threads ever started; seeds differ
 }
 
 // benchmark is an entry of the list of benchmarks. It has a body, which the threads
@@ -77,6 +76,7 @@ func benchmarks() []benchmark {
 		{name: "stats", usage: "print what the database did since it was opened or resetstats", meta: (*bench).printStats},
 		{name: "resetstats", usage: "begin to count anew", meta: (*bench).resetStats},
 		{name: "levelstats", usage: "print files and bytes of each level", meta: (*bench).printLevels},
+		{name: "sstables", usage: "print the files of each level", meta: (*bench).printSSTables},
 		{name: "memstats", usage: "print what memtables hold", meta: (*bench).printMemtables},
 		{name: "placement", usage: "ours: print on which NUMA nodes the memory lies", meta: (*bench).printPlacement},
 		{name: "heap", usage: "ours: print the Go heap, the memory beside it, and the collector's share of CPU since the last heap", meta: (*bench).printHeap},
@@ -162,6 +162,7 @@ type thread struct {
 	node      int // that it is pinned to, or -1
 	rng       *rand.Rand
 	stats     threadStats
+	perf      *flatrock.PerfContext // nil without --perf_level
 	maker     keyMaker
 	key       []byte
 	batch     flatrock.Batch
@@ -218,8 +219,8 @@ func (b *bench) runAll() (err error) {
 			return err
 		}
 	}
-	if b.c.statistics {
-		b.printStatistics()
+	if b.stats != nil {
+		fmt.Fprintf(b.out, "STATISTICS:\n%s\n", b.stats)
 	}
 	b.printMemory()
 	if b.c.wantsPlacement() {
@@ -297,18 +298,14 @@ func (b *bench) measure(bm benchmark) (main, writer *result, err error) {
 			main.merge(&t.stats)
 		}
 	}
-	for _, r := range []*result{main, writer} {
-		if r != nil && r.hist != nil {
-			for k := range r.hist {
-				b.totals[k].merge(&r.hist[k])
-			}
-		}
-	}
 	if main.read > 0 {
 		main.message = fmt.Sprintf("(%d of %d found)", main.found, main.read)
 		if bm.name != "multireadrandom" {
 			main.message += "\n" // db_bench ends these lines twice
 		}
+	}
+	if p := mergedPerf(threads); p != nil {
+		main.message = strings.TrimPrefix(main.message+" PERF_CONTEXT:\n"+p.String(), " ")
 	}
 	return main, writer, nil
 }
@@ -333,6 +330,10 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 	threads := make([]*thread, n)
 	for i := range threads {
 		threads[i] = b.newThread(p, int64(i), &halt)
+	}
+	endReports, err := b.startReporter(threads)
+	if err != nil {
+		return nil, err
 	}
 	var perReport func()
 	if b.c.statsPerInterval > 0 {
@@ -387,7 +388,7 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 	}
 	all.Wait()
 	endProgress()
-	return threads, errors.Join(append(errs, b.ctx.Err())...)
+	return threads, errors.Join(append(errs, endReports(), b.ctx.Err())...)
 }
 
 // guardedRun turns a panic into an error, so that a temporary directory is removed
@@ -413,6 +414,10 @@ func (b *bench) newThread(p *params, id int64, halt *atomic.Bool) *thread {
 	t.key = t.maker.buffer()
 	t.wo = &flatrock.WriteOptions{Sync: p.sync, DisableWAL: b.c.disableWAL && !p.sync, ProtectionBytesPerKey: int(b.c.batchProtection)}
 	t.ro = b.readOptions()
+	if level := flatrock.PerfLevel(b.c.perfLevel); level > flatrock.PerfDisable {
+		t.perf = &flatrock.PerfContext{Level: level}
+		t.ro.Perf, t.wo.Perf = t.perf, t.perf
+	}
 	return t
 }
 

@@ -92,7 +92,7 @@ func TestMetaBenchmarks(t *testing.T) {
 			"\ncompact0 found 1 files to compact from L0 to L",
 			"\ncompact1 found no data beyond L",
 			"\nLevel Files Size(MB)\n--------------------\n  0        0        0\n",
-			"\nWrites: 4000 keys,", "\nWrites: 0 keys,",
+			"\nCumulative writes: 4000 writes, 4000 keys, ", "\nCumulative writes: 0 writes, 0 keys, ",
 			": finished\n",
 			"\nheap         : Go heap ",
 			"\nrocksdb.number.keys.written COUNT : 4000\n",
@@ -296,7 +296,7 @@ func TestExperimentE5(t *testing.T) {
       -level_compaction_dynamic_level_bytes=true -max_background_jobs=8 -target_file_size_base=268435456
       --key_size=32 --value_size=200 --compression_type=none`), db, "--num=5000")...)
 	// compact rewrites what compact0 merged: all 1.2 MB, into one file.
-	if l := parseResults(t, out)["compact"]; len(l) != 1 || !strings.Contains(out, "\n  6        1        1\n") || !strings.Contains(out, "Compactions: ") {
+	if l := parseResults(t, out)["compact"]; len(l) != 1 || !strings.Contains(out, "\n  6        1        1\n") || !strings.Contains(out, "\nCumulative compaction: ") {
 		t.Errorf("%+v\n%s", l, out)
 	}
 	for _, cache := range []string{"2000000000", "1080000", "600000", "8388", "0"} {

@@ -63,6 +63,9 @@ func (s *threadStats) begin(c *config, reports io.Writer, perReport func()) {
 	if s.everyOps > 0 && s.everyTime == 0 {
 		s.interval = min(s.interval, s.everyOps)
 	}
+	if c.reportInterval > 0 {
+		s.interval = min(s.interval, 10) // what others see of a slow thread
+	}
 	s.nextReport = s.interval
 	if c.histogram {
 		s.hist = new([opKinds]histogram)

@@ -177,7 +177,11 @@ func (r *Reader) mayContain(look *keys.Lookup) (bool, error) {
 	default:
 		return true, nil
 	}
-	return r.ask(look, key, bare)
+	may, err := r.ask(look, key, bare)
+	if err == nil && r.observed(look) {
+		r.countFilter(look, may)
+	}
+	return may, err
 }
 
 // mayContainPrefix asks the filter about a prefix of userKey.
@@ -211,12 +215,17 @@ func (r *Reader) ask(look *keys.Lookup, userKey, entry []byte) (bool, error) {
 		h = f.parts.handle(i)
 	}
 	o := fetchOptions{kind: blockcache.Filter, fill: true, verify: true, caller: table.CallerIterator}
+	if look != nil {
+		o.perf = look.Perf
+	}
 	ref, hit := r.find(h, o.kind)
 	if !hit {
 		var err error
 		if ref, err = r.load(h, o); err != nil {
 			return false, err
 		}
+	} else if o.perf != nil || r.opts.Statistics != nil {
+		r.countHit(&ref, o.kind, o.perf)
 	}
 	if t := r.cache.Tracer(); t != nil {
 		if look != nil {

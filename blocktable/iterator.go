@@ -39,9 +39,10 @@ func (r *Reader) Iterate(o table.IterOptions) *Iterator {
 		verify: (o.VerifyChecksums || r.opts.VerifyChecksums) && !o.NoVerify,
 		pread:  o.ReadaheadSize > 0,
 		caller: o.Caller,
+		perf:   o.Perf,
 	}
 	it.lower, it.upper = o.Lower, o.Upper
-	it.index.init(r, fetchOptions{fill: true, verify: true, pread: it.o.pread, caller: o.Caller})
+	it.index.init(r, fetchOptions{fill: true, verify: true, pread: it.o.pread, caller: o.Caller, perf: o.Perf})
 	it.data.order, it.data.gseq, it.data.file = r.opts.Order, r.gseq, r.name
 	return it
 }

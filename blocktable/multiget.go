@@ -63,6 +63,7 @@ func (r *Reader) MultiGet(reqs []Request) {
 	m := multiStates.Get().(*multiState)
 	o := fetchOptions{kind: blockcache.Data, fill: true, verify: r.opts.VerifyChecksums}
 	if len(reqs) > 0 { // the same for all keys of a call
+		o.perf = reqs[0].Look.Perf
 		o.fill, o.verify = !reqs[0].Look.NoFill, o.verify && !reqs[0].Look.NoVerify
 	}
 	tracing := len(reqs) > 0 && r.tracer() != nil
@@ -144,6 +145,9 @@ func (r *Reader) fetchGroups(m *multiState, o fetchOptions) {
 			var ok bool
 			if g.ref, ok = r.find(h, blockcache.PointData); ok {
 				g.hit = true
+				if o.perf != nil || r.opts.Statistics != nil {
+					r.countHit(&g.ref, o.kind, o.perf)
+				}
 				// The first loads of the search, started for all blocks.
 				if b := g.ref.hint; len(b) > 4 {
 					m.sink += uint64(b[len(b)-4])
@@ -162,6 +166,14 @@ func (r *Reader) fetchGroups(m *multiState, o fetchOptions) {
 			}
 		}
 		return
+	}
+	if p := o.perf; p != nil { // one goroutine at a time may count
+		o.perf = nil
+		for i := range m.groups {
+			if g := &m.groups[i]; !g.hit {
+				countLoads(p, o.kind, 1, m.wanted[g.from].h.Size+block.TrailerLen)
+			}
+		}
 	}
 	r.loadGroups(m.groups, m.wanted, o, missing)
 }
@@ -245,6 +257,7 @@ func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOpt
 		}
 		switch {
 		case found:
+			r.countTruePositive()
 			q.Value, q.Trailer, q.Found = value, trailer, true
 			if g.ref.hold != 0 {
 				r.cache.Hold(g.ref.hold)

@@ -16,6 +16,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/prefixhash"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // ReaderOptions says how a table is read.
@@ -59,6 +60,8 @@ type ReaderOptions struct {
 	OpenCaller table.Caller
 	// RestartInterval is the entries between restart points that traces assume.
 	RestartInterval int
+	// Statistics counts what reads do; nil for nobody.
+	Statistics *statistics.Statistics
 	// Protection is how many bytes of checksum each entry of a block has while it is in
 	// memory: 0, 1, 2, 4 or 8. RocksDB: block_protection_bytes_per_key.
 	Protection int
@@ -369,12 +372,14 @@ func (r *Reader) Get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer u
 		return nil, 0, false, err
 	}
 	g := getStates.Get().(*getState)
-	o := fetchOptions{kind: blockcache.Data, fill: !look.NoFill, verify: r.opts.VerifyChecksums && !look.NoVerify}
+	o := fetchOptions{kind: blockcache.Data, fill: !look.NoFill, verify: r.opts.VerifyChecksums && !look.NoVerify, perf: look.Perf}
 	if r.partitioned && r.tracer() != nil {
 		o.point = g.point.begin(look)
 	}
 	g.index.init(r, o)
-	value, trailer, ok, err = r.get(g, look, o, pin)
+	if value, trailer, ok, err = r.get(g, look, o, pin); ok {
+		r.countTruePositive()
+	}
 	g.index.close()
 	g.data.b, g.data.hash, g.data.val = nil, nil, nil
 	getStates.Put(g)

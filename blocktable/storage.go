@@ -12,6 +12,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/mutation"
+	"github.com/flatrock-db/flatrock/internal/perf"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -101,8 +102,9 @@ type fetchOptions struct {
 	pread  bool       // not through the mapping
 	ahead  *readahead // nil for point reads
 
-	caller table.Caller // for traces
-	point  *pointTrace  // the point read that an index is searched for; nil without a trace
+	caller table.Caller  // for traces
+	point  *pointTrace   // the point read that an index is searched for; nil without a trace
+	perf   *perf.Context // where it counts; nil for nowhere
 }
 
 // fetch returns the block at h, from the cache if it is there. The caller
@@ -116,6 +118,8 @@ func (r *Reader) fetch(h block.Handle, o fetchOptions) (ref blockRef, err error)
 		if ref, err = r.load(h, o); err != nil {
 			return ref, err
 		}
+	} else if o.perf != nil || r.opts.Statistics != nil {
+		r.countHit(&ref, o.kind, o.perf)
 	}
 	if t := r.cache.Tracer(); t != nil {
 		r.traced(t, h, &ref, hit, &o)
@@ -128,6 +132,9 @@ func (r *Reader) fetch(h block.Handle, o fetchOptions) (ref blockRef, err error)
 func (r *Reader) fetchPoint(h block.Handle, o fetchOptions) (ref blockRef, hit bool, err error) {
 	if r.cache != nil {
 		if ref, hit = r.find(h, blockcache.PointData); hit {
+			if o.perf != nil || r.opts.Statistics != nil {
+				r.countHit(&ref, o.kind, o.perf)
+			}
 			return ref, true, nil
 		}
 	}
@@ -170,8 +177,8 @@ func (r *Reader) priority(kind blockcache.BlockType) blockcache.Priority {
 	return blockcache.High
 }
 
-// load reads the block at h from the file.
-func (r *Reader) load(h block.Handle, o fetchOptions) (blockRef, error) {
+// loadBlock reads the block at h from the file.
+func (r *Reader) loadBlock(h block.Handle, o fetchOptions) (blockRef, error) {
 	if err := r.checkHandle(h); err != nil {
 		return blockRef{}, err
 	}

@@ -11,57 +11,49 @@ import (
 	"github.com/flatrock-db/flatrock/internal/manifest"
 )
 
-// properties are the names that get_property answers, besides
-// rocksdb.num-files-at-level<N>.
-var properties = map[string]func(m *flatrock.FamilyMetrics) int64{
-	"rocksdb.total-sst-files-size":         func(m *flatrock.FamilyMetrics) int64 { return levelBytes(m) },
-	"rocksdb.live-sst-files-size":          func(m *flatrock.FamilyMetrics) int64 { return levelBytes(m) },
-	"rocksdb.num-entries-active-mem-table": func(m *flatrock.FamilyMetrics) int64 { return m.MemTableCount },
-	"rocksdb.num-immutable-mem-table":      func(m *flatrock.FamilyMetrics) int64 { return int64(m.MemTables - 1) },
-	"rocksdb.num-snapshots":                func(*flatrock.FamilyMetrics) int64 { return 0 },
-	"rocksdb.num-live-versions":            func(*flatrock.FamilyMetrics) int64 { return 1 },
-	"rocksdb.is-write-stopped":             func(*flatrock.FamilyMetrics) int64 { return 0 },
-}
-
 // propertyNames are for help.
-func propertyNames() string {
-	return strings.Join(append(slices.Sorted(maps.Keys(properties)), "rocksdb.num-files-at-level<N>"), ", ")
-}
+func propertyNames() string { return strings.Join(flatrock.PropertyNames(), ", ") }
 
-func levelBytes(m *flatrock.FamilyMetrics) (n int64) {
-	for _, level := range m.Levels {
-		n += level.Bytes
-	}
-	return n
-}
-
-// getProperty prints a property of the database as it is opened by nobody else.
+// getProperty prints a property of the database as it is opened by nobody else. Those that
+// are several figures come a line each, as from RocksDB.
 func (l *ldb) getProperty() error {
 	if len(l.words) != 1 {
 		return failedf("property name must be specified")
 	}
 	name := l.words[0]
 	return l.withDB(true, func(db *flatrock.DB) error {
-		m, ok := db.Metrics().Families[l.family]
-		if !ok {
+		cf := db.ColumnFamily(l.family)
+		if cf == nil {
 			return l.noFamily()
 		}
-		value, ok := int64(0), false
-		if f := properties[name]; f != nil {
-			value, ok = f(&m), true
-		} else if digits, found := strings.CutPrefix(name, "rocksdb.num-files-at-level"); found {
-			level, err := strconv.ParseUint(digits, 10, 16)
-			if ok = err == nil && int(level) < len(m.Levels); ok {
-				value = int64(m.Levels[level].Files)
+		if m, ok := cf.GetMapProperty(name); ok {
+			if l.json {
+				return l.jsonValue(map[string]any{"cf": l.family, "property": name, "value": m})
 			}
+			for _, key := range slices.Sorted(maps.Keys(m)) {
+				if _, err := fmt.Fprintf(l.out, "%s.%s: %s\n", name, key, m[key]); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
-		switch {
+		var value any
+		text, ok := cf.GetProperty(name)
+		switch n, isInt := cf.GetIntProperty(name); {
 		case !ok:
 			return failedf("failed to get property: %s", name)
-		case l.json:
+		case isInt:
+			value = n
+		default:
+			value = text
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+				value = n // a property of a level
+			}
+		}
+		if l.json {
 			return l.jsonValue(map[string]any{"cf": l.family, "property": name, "value": value})
 		}
-		_, err := fmt.Fprintf(l.out, "%s: %d\n", name, value)
+		_, err := fmt.Fprintf(l.out, "%s: %s\n", name, text)
 		return err
 	})
 }

@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 	// Files and structures.
 	"mmapfs":               "internal/keys golang.org/x/sys github.com/edsrzf/mmap-go", // keys for the corruption error
 	"prefixhash":           "internal/hash internal/keys",
-	"internal/table":       "internal/keys",
+	"internal/table":       "internal/perf internal/keys",
 	"internal/entity":      "internal/coding internal/keys",
 	"internal/blob":        "mmapfs internal/compress internal/coding internal/hash internal/keys",
 	"internal/rangedel":    "internal/table internal/keys", // table defines the tombstone
@@ -33,6 +33,7 @@ var mayImport = map[string]string{
 	"internal/wal":         "internal/record mmapfs internal/coding internal/keys github.com/klauspost/compress", // zstd: one stream over all records of a log
 	"internal/manifest":    "internal/record mmapfs internal/coding internal/keys github.com/zeebo/xxh3",         // xxh3: unique file ids
 	"internal/optionsfile": "mmapfs",
+	"internal/infolog":     "mmapfs",
 	"internal/tracefile":   "internal/table internal/coding internal/keys", // table names the callers
 	"internal/tracebuf":    "mmapfs",
 	"blockcache":           "internal/stripe mmapfs internal/tracefile internal/tracebuf internal/table", // the tracer
@@ -41,13 +42,13 @@ var mayImport = map[string]string{
 	"internal/block": "internal/table internal/coding internal/hash internal/keys",
 	"memtable":       "prefixhash mmapfs internal/table internal/hash internal/keys", // hash: the kinds of buckets hash as RocksDB's do
 	"plaintable":     "prefixhash mmapfs internal/table internal/block internal/coding internal/hash internal/keys github.com/bits-and-blooms/bloom/v3 github.com/zeebo/xxh3",
-	"blocktable":     "blockcache prefixhash mmapfs internal/tracefile internal/table internal/block internal/compress internal/coding internal/hash internal/keys github.com/klauspost/compress", // compress: building dictionaries
+	"blocktable":     "statistics internal/perf blockcache prefixhash mmapfs internal/tracefile internal/table internal/block internal/compress internal/coding internal/hash internal/keys github.com/klauspost/compress", // compress: building dictionaries
 
 	// Deciding.
 	"internal/iterator":          "internal/rangedel internal/merge internal/entity internal/table internal/keys",
 	"internal/iterator/itertest": "internal/entity internal/table internal/keys",
 	"compaction":                 "internal/manifest internal/blob internal/table internal/rangedel internal/iterator internal/merge internal/entity internal/keys",
-	"": "statistics internal/blob internal/stripe internal/perf compaction ratelimit memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
+	"": "internal/infolog statistics internal/blob internal/stripe internal/perf compaction ratelimit memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
 		"internal/optionsfile internal/merge internal/entity internal/table internal/block internal/compress internal/hash internal/coding internal/keys",
 
 	// At the top: they may import anything, and only the entries here do.

@@ -2,7 +2,10 @@
 // that the root, the merging iterator and compaction never name a format.
 package table
 
-import "github.com/flatrock-db/flatrock/internal/keys"
+import (
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/perf"
+)
 
 // Iterator walks internal entries in internal key order: user key ascending,
 // trailer descending. It starts out not positioned.
@@ -103,6 +106,8 @@ type IterOptions struct {
 	// VerifyChecksums checks each block that comes from storage, NoVerify trusts
 	// them; with neither the Reader's options decide.
 	VerifyChecksums, NoVerify bool
+	// Perf, if not nil, is where reads of blocks count.
+	Perf *perf.Context
 	// Lower (inclusive) and Upper (exclusive) are user keys beyond which entries are not
 	// asked for, and may be missing; nil for none. They are borrowed until Close.
 	Lower, Upper []byte
