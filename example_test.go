@@ -361,3 +361,51 @@ func ExampleCompactionFilter() {
 	fmt.Println(errors.Is(err, flatrock.ErrNotFound))
 	// Output: true
 }
+
+func ExampleDB_SetOptions() {
+	db, done := open(&flatrock.Options{CreateIfMissing: true})
+	defer done()
+	if err := db.SetOptions(map[string]string{"write_buffer_size": "128M", "level0_file_num_compaction_trigger": "8"}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(db.DefaultColumnFamily().Options().WriteBufferSize)
+	fmt.Println(errors.Is(db.SetOptions(map[string]string{"num_levels": "5"}), flatrock.ErrInvalidArgument))
+	// Output:
+	// 134217728
+	// true
+}
+
+func ExampleEventListener() {
+	db, done := open(&flatrock.Options{CreateIfMissing: true, Listeners: []*flatrock.EventListener{{
+		FlushCompleted: func(i flatrock.FlushInfo) {
+			fmt.Println(i.ColumnFamily, i.Properties.NumEntries, i.Err)
+		},
+	}}})
+	defer done()
+	if err := db.Put(nil, []byte("key"), []byte("value")); err != nil {
+		log.Fatal(err)
+	}
+	if err := db.Flush(context.Background(), nil); err != nil {
+		log.Fatal(err)
+	}
+	if files, ok := db.GetProperty("rocksdb.num-files-at-level0"); ok {
+		fmt.Println(files)
+	}
+	// Output:
+	// default 1 <nil>
+	// 1
+}
+
+func ExamplePerfContext() {
+	db, done := open(&flatrock.Options{CreateIfMissing: true})
+	defer done()
+	if err := db.Put(nil, []byte("key"), []byte("value")); err != nil {
+		log.Fatal(err)
+	}
+	perf := new(flatrock.PerfContext)
+	if _, err := db.Get(&flatrock.ReadOptions{Perf: perf}, []byte("key"), nil); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(perf.GetFromMemtableCount, perf.GetReadBytes)
+	// Output: 1 5
+}
