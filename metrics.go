@@ -54,8 +54,9 @@ type Metrics struct {
 	// range tombstones covered them whole.
 	CoveredFiles int64
 	// Stalls and StallTime say how often and how long writes were held, by cause:
-	// "memtables" (too many wait for their flush), "level0" (too many files there) or
-	// "level0-slowdown" (many files there: writes were delayed).
+	// "memtables" (too many wait for their flush), "level0" (too many files there), "pending-bytes" (compactions
+	// are too far behind), "write-buffer-manager" (it is full); the first three followed by "-slowdown" when
+	// writes were delayed, not held. Families says whose fault it was.
 	Stalls    map[string]int64
 	StallTime map[string]time.Duration
 
@@ -67,6 +68,12 @@ type Metrics struct {
 
 	// BlockCache is the cache of the block-based families, zero if there are none.
 	BlockCache BlockCacheMetrics
+
+	// FlushesRunning and CompactionsRunning are under way now. DelayedWriteRate is how many bytes a second
+	// writes may add while they are delayed, zero while they are not. RocksDB: rocksdb.num-running-flushes,
+	// rocksdb.num-running-compactions, rocksdb.actual-delayed-write-rate.
+	FlushesRunning, CompactionsRunning int
+	DelayedWriteRate                   int64
 
 	// Families describes the column families by name.
 	Families map[string]FamilyMetrics
@@ -111,6 +118,18 @@ type FamilyMetrics struct {
 	Levels         []LevelMetrics
 	TableMemory    int64 // what open table files hold outside of caches and mappings
 	EstimatedCount int64 // entries in files and memtables, deletes and old versions included
+
+	// Stall is what the family imposes on writes now: "none" or a cause as in Metrics.Stalls.
+	Stall string
+	// StallCounts says how often a flush, a compaction or a full memtable left the family in such a condition, StallTime
+	// how long writes waited for it.
+	StallCounts map[string]int64
+	StallTime   map[string]time.Duration
+	// PendingCompactionBytes is how many bytes compactions must rewrite until all levels have their
+	// sizes. RocksDB: rocksdb.estimate-pending-compaction-bytes.
+	PendingCompactionBytes int64
+	FlushRunning           bool
+	CompactionsRunning     int
 }
 
 // LevelMetrics is what a level holds.
@@ -142,6 +161,10 @@ func (db *DB) Metrics() Metrics {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	out.FlushesRunning, out.CompactionsRunning = db.sched.flushes, db.sched.compactions
+	if _, delays := db.stallsLocked(); delays != nil {
+		out.DelayedWriteRate = db.delays.rate
+	}
 	for _, cf := range db.families {
 		out.Families[cf.name] = cf.metricsLocked()
 	}
@@ -159,6 +182,17 @@ func (cf *ColumnFamily) metricsLocked() FamilyMetrics {
 	for l, files := range cf.files.version.Levels {
 		f.Levels = append(f.Levels, LevelMetrics{len(files), int64(cf.files.version.LevelBytes(l))})
 	}
+	f.Stall, f.StallCounts, f.StallTime = cf.stall.cause.String(), map[string]int64{}, map[string]time.Duration{}
+	for c := stallNone + 1; c < stallCauses; c++ {
+		if cf.stall.counts[c] > 0 {
+			f.StallCounts[c.String()] = cf.stall.counts[c]
+		}
+		if cf.stall.times[c] > 0 {
+			f.StallTime[c.String()] = cf.stall.times[c]
+		}
+	}
+	f.PendingCompactionBytes = int64(cf.stall.pending)
+	f.FlushRunning, f.CompactionsRunning = cf.flushing, cf.running.Len()
 	for _, h := range cf.tables {
 		f.TableMemory += h.reader().MemoryUsage()
 		f.EstimatedCount += int64(h.reader().Properties().NumEntries)

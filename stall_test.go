@@ -1,8 +1,13 @@
 package flatrock
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
 // TestStallConditions draws RocksDB's rules.
@@ -111,4 +116,108 @@ func TestDelayedWritesKeepTheRate(t *testing.T) {
 	if wait := d.take(now, 5<<20); wait < 4900*time.Millisecond || wait > 5100*time.Millisecond {
 		t.Errorf("5 MiB wait %v, want about 5 s", wait)
 	}
+}
+
+// TestStopsAreNamedAndEnd: a family whose compactions hang stops all writes, is named in the metrics, and lets
+// them go once a compaction is through.
+func TestStopsAreNamedAndEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := mmapfs.NewFault(mmapfs.NewMem())
+		behind := &ColumnFamilyOptions{Level0FileNumCompactionTrigger: 2, Level0SlowdownWritesTrigger: 3, Level0StopWritesTrigger: 4}
+		db := mustOpen(t, fsys, &Options{CreateIfMissing: true, CreateMissingColumnFamilies: true, ColumnFamily: &ColumnFamilyOptions{},
+			ColumnFamilies: []ColumnFamilyDescriptor{{"behind", behind}}})
+		release := make(chan struct{})
+		made := 0
+		fsys.SetHook(func(op mmapfs.Op, name string) error {
+			if op == mmapfs.OpCreate && strings.HasSuffix(name, ".sst") {
+				if made++; made == 3 { // after two flushes comes the compaction
+					<-release
+				}
+			}
+			return nil
+		})
+		cf := db.ColumnFamily("behind")
+		for range 4 {
+			if err := cf.Put(nil, []byte("key"), []byte("value")); err != nil {
+				t.Fatal(err)
+			}
+			if err := cf.Flush(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		done := make(chan error)
+		start := time.Now()
+		go func() { done <- db.Put(nil, []byte("key"), nil) }() // another family
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if f := db.Metrics().Families["behind"]; f.Stall != "level0" || f.CompactionsRunning != 1 || f.StallCounts["level0"] == 0 {
+			t.Errorf("the family is not named: %+v", f)
+		}
+		select {
+		case err := <-done:
+			t.Fatalf("the write went on: %v", err)
+		default:
+		}
+		close(release)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		m := db.Metrics()
+		if d := time.Since(start); m.StallTime["level0"] != d || m.Families["behind"].StallTime["level0"] != d || d < time.Minute {
+			t.Errorf("waited %v, counted %v, %v for the family", d, m.StallTime, m.Families["behind"].StallTime)
+		}
+		synctest.Wait()
+		if f := db.Metrics().Families["behind"]; f.Stall != "none" {
+			t.Errorf("still stalled: %+v", f)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestDelayedWritesEndEarly: a long delay is over once its cause is.
+func TestDelayedWritesEndEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := mmapfs.NewFault(mmapfs.NewMem())
+		db := mustOpen(t, fsys, &Options{CreateIfMissing: true, DelayedWriteRate: 1000, ColumnFamily: &ColumnFamilyOptions{
+			Level0FileNumCompactionTrigger: 2, Level0SlowdownWritesTrigger: 2}})
+		release := make(chan struct{})
+		made := 0
+		fsys.SetHook(func(op mmapfs.Op, name string) error {
+			if op == mmapfs.OpCreate && strings.HasSuffix(name, ".sst") {
+				if made++; made == 3 {
+					<-release
+				}
+			}
+			return nil
+		})
+		for range 2 {
+			if err := db.Put(nil, []byte("key"), []byte("value")); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Flush(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if r := db.Metrics().DelayedWriteRate; r != 1000 {
+			t.Errorf("the rate is %d", r)
+		}
+		start := time.Now()
+		go func() { time.Sleep(10 * time.Second); close(release) }()
+		if err := db.Put(nil, []byte("key"), make([]byte, 100_000)); err != nil { // 100 s worth
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d != 10*time.Second {
+			t.Errorf("delayed for %v, want 10 s", d)
+		}
+		if m := db.Metrics(); m.DelayedWriteRate != 0 || m.StallTime["level0-slowdown"] != 10*time.Second {
+			t.Errorf("rate %d, counted %v", m.DelayedWriteRate, m.StallTime)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
