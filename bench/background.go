@@ -17,13 +17,13 @@ type backgroundConfig struct {
 	rateAutoTuned, rateReads                                          bool
 	compactionReadahead                                               int64
 	dbWriteBufferSize                                                 int64
-	costWriteBufferToCache                                            bool
+	costWriteBufferToCache, concurrentMemtable                        bool
 }
 
 func newBackgroundConfig() backgroundConfig {
 	return backgroundConfig{
 		maxBackgroundJobs: 2, maxBackgroundCompactions: -1, maxBackgroundFlushes: -1, subcompactions: 1,
-		delayedWriteRate: 8 << 20, softPendingBytes: 64 << 30, hardPendingBytes: 128 << 30, rateRefillMicros: 100_000,
+		delayedWriteRate: 8 << 20, softPendingBytes: 64 << 30, hardPendingBytes: 128 << 30, rateRefillMicros: 100_000, concurrentMemtable: true,
 	}
 }
 
@@ -44,6 +44,7 @@ func (c *backgroundConfig) bindings() []binding {
 		{"wal_bytes_per_sync", &c.walBytesPerSync, "the same for logs"},
 		{"compaction_readahead_size", &c.compactionReadahead, "bytes that compactions read at once; zero means 2 MiB"},
 		{"db_write_buffer_size", &c.dbWriteBufferSize, "bytes of all memtables together; zero means no limit"},
+		{"allow_concurrent_memtable_write", &c.concurrentMemtable, "writers of large batches insert them side by side"},
 		{"cost_write_buffer_to_cache", &c.costWriteBufferToCache, "the block cache gives way to memtables"},
 	}
 }
@@ -56,6 +57,7 @@ func (c *backgroundConfig) apply(o *flatrock.Options, cf *flatrock.ColumnFamilyO
 		o.MaxBackgroundCompactions = int(max(c.maxBackgroundCompactions, 1))
 		o.MaxBackgroundFlushes = int(max(c.maxBackgroundFlushes, 1))
 	}
+	o.AllowConcurrentMemtableWrite = toggle(c.concurrentMemtable)
 	o.MaxSubcompactions = int(c.subcompactions)
 	o.DelayedWriteRate = int64(c.delayedWriteRate)
 	o.BytesPerSync, o.WALBytesPerSync = int64(c.bytesPerSync), int64(c.walBytesPerSync)
