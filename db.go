@@ -68,7 +68,8 @@ type DB struct {
 	closed   atomic.Bool
 	metrics  metrics
 
-	queue commitQueue
+	requests sync.Pool // of *request
+	queue    commitQueue
 	// Owned by the commit leader.
 	lastSeq uint64 // newest sequence number given out
 	group   commitGroup

@@ -66,6 +66,7 @@ func newDB(dir string, o *Options) (*DB, error) {
 		db.log = slog.New(slog.DiscardHandler)
 	}
 	db.work = sync.NewCond(&db.mu)
+	db.requests.New = newRequest
 	if db.buffers = opts.WriteBufferManager; db.buffers == nil && opts.DBWriteBufferSize > 0 {
 		db.buffers = NewWriteBufferManager(WriteBufferManagerOptions{BufferSize: opts.DBWriteBufferSize})
 	}

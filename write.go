@@ -44,7 +44,9 @@ type request struct {
 	wake   chan struct{} // buffered, one token per wake-up
 }
 
-var requestPool = sync.Pool{New: func() any { return &request{wake: make(chan struct{}, 1)} }}
+// newRequest is what the pool of a database makes: one of its own, as the channels must not pass
+// between databases that tests run in different bubbles.
+func newRequest() any { return &request{wake: make(chan struct{}, 1)} }
 
 // commitGroup is the memory of a leader: what it commits and the parts of the log record.
 type commitGroup struct {
@@ -72,14 +74,14 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 	if err := b.protectFor(wo); err != nil {
 		return err
 	}
-	r := requestPool.Get().(*request)
+	r := db.requests.Get().(*request)
 	r.batch, r.err, r.lead, r.insert = b, nil, false, false
 	r.sync = wo != nil && wo.Sync
 	r.noWAL = wo != nil && wo.DisableWAL
 	r.protected = b.protection.on || wo != nil && wo.ProtectionBytesPerKey != 0
 	r.perf = wo.perf()
 	if r.sync && r.noWAL {
-		requestPool.Put(r)
+		db.requests.Put(r)
 		return fmt.Errorf("%w: Sync and DisableWAL exclude each other", ErrInvalidArgument)
 	}
 	stripe, t := uint32(0), statistics.Timing{}
@@ -107,7 +109,7 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 	}
 	err := r.err
 	r.batch, r.perf = nil, nil
-	requestPool.Put(r)
+	db.requests.Put(r)
 	db.stats.End(stripe, statistics.DBWrite, t)
 	return err
 }
@@ -161,7 +163,7 @@ func (cf *ColumnFamily) checkKeysOf(b *Batch) error {
 // exclusive runs fn as the commit leader with an empty group: no write is under
 // way, and none begins before fn returns.
 func (db *DB) exclusive(fn func()) {
-	r := requestPool.Get().(*request)
+	r := db.requests.Get().(*request)
 	r.batch, r.err, r.lead = nil, nil, false
 	q := &db.queue
 	q.mu.Lock()
@@ -175,7 +177,7 @@ func (db *DB) exclusive(fn func()) {
 	}
 	fn()
 	db.passLead()
-	requestPool.Put(r)
+	db.requests.Put(r)
 }
 
 // leadCommit commits r and those that arrived meanwhile, and hands on the lead.
