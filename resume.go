@@ -89,7 +89,8 @@ func (db *DB) repairWriteSide(b *backgroundError) error {
 			return err
 		}
 	}
-	if !b.hurtsLogs() {
+	// The first failure names the error; a later one may have hurt the log all the same.
+	if !b.hurtsLogs() && db.wal.w.Err() == nil {
 		return nil
 	}
 	if err := db.replaceLog(); err != nil {
