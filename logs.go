@@ -32,6 +32,8 @@ type logFile struct {
 func (db *DB) walOptions() wal.WriterOptions {
 	o := wal.WriterOptions{BytesPerSync: db.mutable().WALBytesPerSync}
 	switch {
+	case db.opts.ManualWALFlush:
+		o.Mode, o.Buffer = wal.Plain, manualFlushBuffer
 	case db.opts.WALWriteMode == WALMapped:
 		o.Mode = wal.Mapped
 	case db.opts.WALWriteMode == WALWrite:
@@ -81,6 +83,9 @@ func (db *DB) syncLogs() error {
 	killpoint.Here("wal sync")
 	if mutation.On(mutation.SkipWALSync) {
 		return db.syncLogEntry(l)
+	}
+	if err := l.w.Flush(); err != nil {
+		return err
 	}
 	if err := l.w.Sync(); err != nil {
 		return err

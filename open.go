@@ -106,6 +106,9 @@ func (opts *Options) fill() error {
 	if opts.WALWriteMode < WALAuto || opts.WALWriteMode > WALWrite {
 		return fmt.Errorf("%w: WALWriteMode %d", ErrInvalidArgument, opts.WALWriteMode)
 	}
+	if opts.ManualWALFlush && opts.WALWriteMode == WALMapped {
+		return fmt.Errorf("%w: ManualWALFlush and WALMapped exclude each other", ErrInvalidArgument)
+	}
 	if opts.UseDirectReads && opts.AllowMmapReads {
 		return fmt.Errorf("%w: UseDirectReads and AllowMmapReads exclude each other", ErrInvalidArgument)
 	}

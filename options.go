@@ -131,6 +131,13 @@ type Options struct {
 	// that keep the oldest alive. Zero means four times the sum over the families of
 	// WriteBufferSize × MaxWriteBufferNumber. RocksDB: max_total_wal_size.
 	MaxTotalWALSize int64
+	// ManualWALFlush keeps log records in the process until FlushWAL, SyncWAL or a synced write, or until
+	// there is a MiB of them: a write that returned nil survives the death of the process only
+	// then. It excludes WALMapped. RocksDB: manual_wal_flush.
+	ManualWALFlush bool
+	// AtomicFlush flushes all families together, and makes the files count together: after a crash the
+	// families hold the same prefix of the writes, also of those with DisableWAL. RocksDB: atomic_flush.
+	AtomicFlush bool
 	// WALTTLSeconds and WALSizeLimitMB keep logs that recovery no longer needs, in the directory
 	// archive below the logs, for GetUpdatesSince: until they are so many seconds old,
 	// and as long as they take at most so many MiB together. Zero is no limit; with

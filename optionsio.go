@@ -498,6 +498,8 @@ func (db *DB) writeDBOptions(f *optionsfile.File) {
 		s.Set("wal_dir", optionsfile.Escape(db.opts.WALDir))
 	}
 	writeSettings(s, dbSettings, db.mutable())
+	s.Set("manual_wal_flush", strconv.FormatBool(db.opts.ManualWALFlush))
+	s.Set("atomic_flush", strconv.FormatBool(db.opts.AtomicFlush))
 	s.Set("WAL_ttl_seconds", strconv.FormatInt(db.opts.WALTTLSeconds, 10))
 	s.Set("WAL_size_limit_MB", strconv.FormatInt(db.opts.WALSizeLimitMB, 10))
 	s.Set("allow_ingest_behind", strconv.FormatBool(db.opts.AllowIngestBehind))

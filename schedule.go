@@ -52,7 +52,11 @@ func (db *DB) nextJobLocked() (job func()) {
 		return nil
 	}
 	if flushes, _ := db.mutable().jobLimits(); db.sched.flushes < flushes {
-		if cf, mems := db.pickFlushLocked(); cf != nil {
+		if db.opts.AtomicFlush {
+			if job := db.atomicFlushJobLocked(); job != nil {
+				return job
+			}
+		} else if cf, mems := db.pickFlushLocked(); cf != nil {
 			return db.flushJobLocked(cf, mems)
 		}
 	}

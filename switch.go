@@ -33,6 +33,9 @@ func (cf *ColumnFamily) maxMemtableBytes() int64 {
 // room for need bytes, and begins a new log unless the current one is empty.
 // Only the commit leader calls it.
 func (db *DB) switchMemtables(families []*ColumnFamily, need int64) error {
+	if db.opts.AtomicFlush {
+		families = db.withUnflushed(families)
+	}
 	log, prev := db.wal, db.wal
 	if log.records {
 		next, err := db.nextLog()

@@ -3,6 +3,7 @@ package blocktable
 import (
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
+	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -48,3 +49,23 @@ func (r *Reader) EachInBlock(h block.Handle, f func(userKey []byte, trailer uint
 	}
 	return d.err
 }
+
+// OffsetOf is where in the file the data block begins that may hold userKey, or the
+// first key after it; behind the last block it is the size of the data. It reads the index alone.
+func (r *Reader) OffsetOf(userKey []byte) (off uint64, err error) {
+	if r.Faultable() {
+		old := mmapfs.Guard()
+		defer mmapfs.Unguard(old, &err)
+	}
+	var c indexCursor
+	c.init(r, fetchOptions{verify: true})
+	defer c.close()
+	if c.seekGE(userKey, keys.Pack(keys.MaxSeq, keys.KindSeek)) {
+		return c.handle().Offset, nil
+	}
+	return r.props.DataSize, c.err
+}
+
+// MayContain reports whether the filter lets the file have the key: false is
+// certain. It reads no data block.
+func (r *Reader) MayContain(look *keys.Lookup) (bool, error) { return r.mayContain(look) }

@@ -54,6 +54,9 @@ type WriterOptions struct {
 	// BytesPerSync, if positive, starts to write the log to the device each time that so many bytes have
 	// come together. RocksDB: wal_bytes_per_sync.
 	BytesPerSync int64
+	// Buffer keeps up to so many bytes of records in the process until Flush, or until there
+	// are more: plain mode only. A record in it does not survive the death of the process.
+	Buffer int
 }
 
 // Writer appends records to a log file.
@@ -70,6 +73,9 @@ type Writer struct {
 	m      *mapped         // nil in plain mode
 	zip    *zstdCompressor // nil without compression
 	buf    []byte
+
+	limit   int    // plain mode: keep so many bytes back; 0 for none
+	pending []byte // records kept back, the last bytes of size
 
 	prealloc    int64 // plain mode: reserve so many bytes at a time; 0 for none
 	preallocEnd int64 // plain mode: reserved up to here
@@ -130,6 +136,9 @@ func (w *Writer) start(o WriterOptions) error {
 		}
 	}
 	w.prealloc = max(ahead, 0)
+	if w.m == nil {
+		w.limit = o.Buffer
+	}
 	if w.zip == nil {
 		return nil
 	}
@@ -217,6 +226,18 @@ func (w *Writer) write(b []byte) error {
 		w.size += int64(len(b))
 		return nil
 	}
+	if w.limit == 0 {
+		return w.writeAt(b)
+	}
+	w.pending = append(w.pending, b...)
+	w.size += int64(len(b))
+	if len(w.pending) > w.limit {
+		return w.Flush()
+	}
+	return nil
+}
+
+func (w *Writer) writeAt(b []byte) error {
 	w.reserve(len(b))
 	n, err := w.file.WriteAt(b, w.size)
 	if err != nil {
@@ -224,6 +245,26 @@ func (w *Writer) write(b []byte) error {
 		return w.fail(err)
 	}
 	w.size += int64(n)
+	return nil
+}
+
+// Flush gives the operating system what Buffer keeps back. It belongs to the goroutine
+// that appends, and comes before a Sync that is to cover it.
+func (w *Writer) Flush() error {
+	if p := w.failure.Load(); p != nil {
+		return *p
+	}
+	if len(w.pending) == 0 {
+		return nil
+	}
+	b := w.pending
+	w.size -= int64(len(b))
+	if err := w.writeAt(b); err != nil {
+		return err
+	}
+	if w.pending = b[:0]; cap(b) > 2*keepBuffer {
+		w.pending = nil
+	}
 	return nil
 }
 
@@ -335,8 +376,11 @@ func (w *Writer) Close() error {
 	if w.closed {
 		return w.closedError("close")
 	}
-	w.closed = true
 	var errs []error
+	if w.Err() == nil {
+		errs = append(errs, w.Flush())
+	}
+	w.closed = true
 	if w.m != nil {
 		errs = append(errs, w.m.close())
 	}
