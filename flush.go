@@ -233,6 +233,12 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 		db.removeOutputs(result)
 		return nil, err
 	}
+	for _, m := range result.Files {
+		if err := db.addChecksum(m); err != nil {
+			db.removeOutputs(result)
+			return nil, err
+		}
+	}
 	if n := result.MergeRefusals; n > 0 {
 		db.log.Warn("the merge operator refused operands; they are kept", "family", cf.name, "keys", n, "first", result.MergeRefusal)
 	}

@@ -213,6 +213,9 @@ func (in *ingestion) run() error {
 		if err := f.number(); err != nil {
 			return err
 		}
+		if err := in.db.addChecksum(f.meta); err != nil {
+			return err
+		}
 	}
 	var changes []familyChange
 	for _, f := range in.families {

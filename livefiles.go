@@ -225,7 +225,8 @@ type liveState struct {
 	manifestNumber uint64
 	manifestSize   int64
 	optionsNumber  uint64
-	logs           []liveLog // that the MANIFEST needs, oldest first
+	sessions       map[uint64]string // of the tables, by number: the session that wrote them
+	logs           []liveLog         // that the MANIFEST needs, oldest first
 	seq            uint64
 }
 
@@ -276,8 +277,14 @@ func (db *DB) filesOf(only *ColumnFamily) *liveState {
 		}
 	}
 	oldest := st.MinLogNumber()
+	l.sessions = map[uint64]string{}
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	for _, cf := range db.families {
+		for number, h := range cf.tables {
+			l.sessions[number] = h.reader().Properties().DBSessionID
+		}
+	}
 	for _, log := range db.logs {
 		if log.number >= oldest {
 			l.logs = append(l.logs, liveLog{number: log.number, path: log.path, size: log.end, open: log == db.wal})

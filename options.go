@@ -131,6 +131,9 @@ type Options struct {
 	// that keep the oldest alive. Zero means four times the sum over the families of
 	// WriteBufferSize × MaxWriteBufferNumber. RocksDB: max_total_wal_size.
 	MaxTotalWALSize int64
+	// FileChecksumGenFactory makes checksums of whole table files, for the MANIFEST and VerifyFileChecksums;
+	// new files are read once more for it. Nil means none; see FileChecksumGenCrc32c. RocksDB: file_checksum_gen_factory.
+	FileChecksumGenFactory *FileChecksumGenFactory
 	// ManualWALFlush keeps log records in the process until FlushWAL, SyncWAL or a synced write, or until
 	// there is a MiB of them: a write that returned nil survives the death of the process only
 	// then. It excludes WALMapped. RocksDB: manual_wal_flush.

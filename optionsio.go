@@ -498,6 +498,9 @@ func (db *DB) writeDBOptions(f *optionsfile.File) {
 		s.Set("wal_dir", optionsfile.Escape(db.opts.WALDir))
 	}
 	writeSettings(s, dbSettings, db.mutable())
+	if db.opts.FileChecksumGenFactory == FileChecksumGenCrc32c {
+		s.Set("file_checksum_gen_factory", "FileChecksumGenCrc32cFactory")
+	}
 	s.Set("manual_wal_flush", strconv.FormatBool(db.opts.ManualWALFlush))
 	s.Set("atomic_flush", strconv.FormatBool(db.opts.AtomicFlush))
 	s.Set("WAL_ttl_seconds", strconv.FormatInt(db.opts.WALTTLSeconds, 10))

@@ -342,3 +342,61 @@ func TestBlobsAfterFlatrock(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestBackupsTravel: RocksDB's ldb restores our backups, and ours restores RocksDB's.
+func TestBackupsTravel(t *testing.T) {
+	tmp, ctx := t.TempDir(), context.Background()
+	dir, backups := filepath.Join(tmp, "db"), filepath.Join(tmp, "backups")
+	db, err := flatrock.Open(dir, &flatrock.Options{CreateIfMissing: true, FileChecksumGenFactory: flatrock.FileChecksumGenCrc32c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := flatrock.OpenBackupEngine(backups, nil)
+	must(err)
+	want := contents{"default": {}}
+	for round := range 3 {
+		for i := round * 100; i < round*100+300; i++ {
+			k, v := fmt.Sprintf("key%05d", i), fmt.Sprintf("round %d", round)
+			must(db.Put(nil, []byte(k), []byte(v)))
+			want["default"][k] = v
+		}
+		_, err := e.CreateNewBackup(ctx, db, &flatrock.CreateBackupOptions{FlushBeforeBackup: round == 1, AppMetadata: "x"})
+		must(err)
+	}
+	must(db.Close())
+	for _, engine := range []string{"ours", "theirs"} {
+		restored := filepath.Join(tmp, "restored from "+engine)
+		out, err := tool("ldb", "--db="+restored, "--backup_dir="+backups, "restore")
+		must(err)
+		if !strings.Contains(out, "restore from backup OK") {
+			t.Fatal(out)
+		}
+		want.rocksDBHasForward(t, restored)
+		// A backup by RocksDB, into the same directory, restored by us.
+		out, err = tool("ldb", "--db="+restored, "--backup_dir="+backups, "backup")
+		must(err)
+		if !strings.Contains(out, "create new backup OK") {
+			t.Fatal(out)
+		}
+		again, err := flatrock.OpenBackupEngine(backups, nil)
+		must(err)
+		for _, i := range again.GetBackupInfo() {
+			must(again.VerifyBackup(ctx, i.BackupID))
+		}
+		ours := filepath.Join(tmp, "restored by us from "+engine)
+		must(again.RestoreDBFromLatestBackup(ctx, ours, ""))
+		db, err := flatrock.Open(ours, nil)
+		must(err)
+		want.flatrockHas(t, db)
+		must(db.Close())
+	}
+	if out, err := tool("ldb", "--db="+dir, "file_checksum_dump"); err != nil || !strings.Contains(out, "FileChecksumCrc32c") {
+		t.Fatalf("file_checksum_dump: %v\n%s", err, out)
+	}
+}

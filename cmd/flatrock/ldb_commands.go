@@ -42,6 +42,8 @@ func ldbCommands() []ldbCommand {
 			options: []string{"move_files", "snapshot_consistency", "allow_global_seqno", "allow_blocking_flush", "ingest_behind", "write_global_seqno", "create_if_missing"}},
 		{name: "checkpoint", usage: "--checkpoint_dir=DIR", about: "make a database in DIR with the state of this moment, by hard links",
 			options: []string{"checkpoint_dir"}, run: (*ldb).checkpoint},
+		{name: "backup", usage: "--backup_dir=DIR", about: "add a backup of the database to DIR", options: []string{"backup_dir"}, run: (*ldb).backup},
+		{name: "restore", usage: "--backup_dir=DIR", about: "make the database what the newest backup in DIR holds", options: []string{"backup_dir"}, run: (*ldb).restore},
 		{name: "query", about: "answer get, put and delete on the input, a line each", run: (*ldb).query},
 		{name: "manifest_dump", usage: "[--verbose] [--path=FILE]", about: "print what a MANIFEST says",
 			options: []string{"verbose", "path"}, noDB: true, run: (*ldb).manifestDump},

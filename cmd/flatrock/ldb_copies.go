@@ -48,3 +48,45 @@ func (l *ldb) ingest() error {
 		return err
 	})
 }
+
+// backupEngine opens the directory that --backup_dir names.
+func (l *ldb) backupEngine() (*flatrock.BackupEngine, error) {
+	dir := l.text("backup_dir")
+	if dir == "" {
+		return nil, failedf("--backup_dir: missing backup directory")
+	}
+	e, err := flatrock.OpenBackupEngine(dir, nil)
+	if err != nil {
+		return nil, failedf("%w", err)
+	}
+	return e, nil
+}
+
+// backup adds a backup of the database.
+func (l *ldb) backup() error {
+	e, err := l.backupEngine()
+	if err != nil {
+		return err
+	}
+	return l.withDB(false, func(db *flatrock.DB) error {
+		id, err := e.CreateNewBackup(context.Background(), db, nil)
+		if err != nil {
+			return failedf("%w", err)
+		}
+		_, err = fmt.Fprintf(l.out, "create new backup OK: backup %d\n", id)
+		return err
+	})
+}
+
+// restore makes the database what the newest backup holds.
+func (l *ldb) restore() error {
+	e, err := l.backupEngine()
+	if err != nil {
+		return err
+	}
+	if err := e.RestoreDBFromLatestBackup(context.Background(), l.dir, l.text("wal_dir")); err != nil {
+		return failedf("%w", err)
+	}
+	_, err = fmt.Fprintln(l.out, "restore from backup OK")
+	return err
+}
