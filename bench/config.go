@@ -77,6 +77,8 @@ type config struct {
 	fifoMaxMB, fifoTTL, fifoWarm              uint64
 	fifoMerge                                 bool
 	maxTotalWALSize                           uint64
+	walTTLSeconds, walSizeLimitMB             uint64
+	manualWALFlush, fileChecksum              bool
 	avoidFlushDuringRecovery                  bool
 	memtablerep                               string
 	hashBucketCount                           int64

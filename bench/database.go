@@ -236,8 +236,12 @@ func (b *bench) options(existing bool) (*flatrock.Options, error) {
 		Placement:    placement,
 		ColumnFamily: family, CreateIfMissing: !existing, ReadOnly: c.readOnly,
 		WALDir: c.walDir, WALWriteMode: walModes[c.walWriteMode], MaxTotalWALSize: int64(c.maxTotalWALSize),
+		WALTTLSeconds: int64(c.walTTLSeconds), WALSizeLimitMB: int64(c.walSizeLimitMB), ManualWALFlush: c.manualWALFlush,
 		AvoidFlushDuringRecovery: c.avoidFlushDuringRecovery, BlockCacheSize: c.blockCacheSize(),
 		Statistics: b.statistics(), StatsDumpPeriodSec: statsDumpPeriod(c.statsDumpPeriod),
+	}
+	if c.fileChecksum {
+		o.FileChecksumGenFactory = flatrock.FileChecksumGenCrc32c
 	}
 	c.background.apply(o, family)
 	return o, nil

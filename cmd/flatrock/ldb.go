@@ -34,11 +34,11 @@ type ldbCommand struct {
 
 // commonOptions are taken by every command.
 var commonOptions = []string{"db", "column_family", "hex", "key_hex", "value_hex", "json", "try_load_options",
-	"ignore_unknown_options", "disable_consistency_checks", "wal_recovery_mode", "wal_dir",
+	"ignore_unknown_options", "disable_consistency_checks", "wal_recovery_mode", "wal_dir", "secondary_path",
 	"bloom_bits", "fix_prefix_len", "compression_type", "compression_max_dict_bytes", "block_size", "auto_compaction", "write_buffer_size", "file_size"}
 
 // refusedOptions are RocksDB's options that every command knows and none serves.
-var refusedOptions = []string{"env_uri", "fs_uri", "secondary_path", "ttl", "timestamp", "start_time", "end_time", "read_timestamp",
+var refusedOptions = []string{"env_uri", "fs_uri", "ttl", "timestamp", "start_time", "end_time", "read_timestamp",
 	"db_write_buffer_size", "stats", "bucket", "enable_blob_files", "min_blob_size", "blob_file_size",
 	"blob_compression_type", "enable_blob_garbage_collection", "blob_garbage_collection_age_cutoff",
 	"blob_garbage_collection_force_threshold", "blob_compaction_readahead_size", "decode_blob_index", "dump_uncompressed_blobs"}
@@ -110,7 +110,14 @@ func (l *ldb) open(readOnly bool) (*flatrock.DB, error) {
 	if err := l.override(&o); err != nil {
 		return nil, err
 	}
-	db, err := flatrock.Open(l.dir, &o)
+	open := flatrock.Open
+	if l.has("secondary_path") { // beside the process that has it open; nothing is written there
+		if !readOnly {
+			return nil, failedf("--secondary_path: a secondary writes nothing")
+		}
+		open = flatrock.OpenAsSecondary
+	}
+	db, err := open(l.dir, &o)
 	switch {
 	case errors.Is(err, flatrock.ErrNoDatabase) && readOnly:
 		return nil, failedf("IO error: No such file or directory: While opening a file for sequentially reading: %s/CURRENT: No such file or directory", l.dir)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/flatrock-db/flatrock/internal/blob"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -72,10 +73,30 @@ func (l *ldb) dumpLiveFiles() error {
 		}
 		fmt.Fprintf(l.out, "Blob Files\n%s", liveRule)
 		for _, b := range family.Version.Blobs {
-			fmt.Fprintf(l.out, "%s: blob files are not read yet\n", l.blobPath(b.Number))
+			if err := l.dumpBlobs(l.blobPath(b.Number)); err != nil {
+				return failedf("%w", err)
+			}
 		}
 	}
 	return l.dumpLiveLogs()
+}
+
+// dumpBlobs prints the records of a blob file.
+func (l *ldb) dumpBlobs(path string) (err error) {
+	f, err := mmapfs.OS.Open(path)
+	if err != nil {
+		return err
+	}
+	r, err := blob.Open(f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	fmt.Fprintf(l.out, "%s family:%d compression:%v\n------------------------------\n", path, r.Family(), r.Compression())
+	return r.Each(func(rec blob.Record) error {
+		_, err := fmt.Fprintf(l.out, "%s ==> %s offset:%d size:%d\n", shown(rec.Key, l.keyHex), shown(rec.Value, l.valueHex), rec.Offset, rec.Size)
+		return err
+	})
 }
 
 func (l *ldb) dumpLiveLogs() error {
