@@ -30,8 +30,9 @@ func ingestFamilies() map[string]*ColumnFamilyOptions {
 		"plain": small(ColumnFamilyOptions{
 			PrefixExtractor: FixedPrefix(3), MemTable: MemTableOptions{Kind: HashSkipList, BucketCount: 64}, Table: PlainTableOptions{},
 		}),
-		"total":   small(ColumnFamilyOptions{Table: PlainTableOptions{HashTableRatio: TotalOrder, StoreIndexInFile: Off}}),
-		"reverse": small(ColumnFamilyOptions{Comparator: ReverseBytewise, Compression: ZSTDCompression, Table: BlockBasedTableOptions{IndexType: TwoLevelIndexSearch, MetadataBlockSize: 128, BlockSize: 200}}),
+		"universal": small(ColumnFamilyOptions{CompactionStyle: CompactionStyleUniversal, Table: BlockBasedTableOptions{BlockSize: 300}}),
+		"total":     small(ColumnFamilyOptions{Table: PlainTableOptions{HashTableRatio: TotalOrder, StoreIndexInFile: Off}}),
+		"reverse":   small(ColumnFamilyOptions{Comparator: ReverseBytewise, Compression: ZSTDCompression, Table: BlockBasedTableOptions{IndexType: TwoLevelIndexSearch, MetadataBlockSize: 128, BlockSize: 200}}),
 	}
 }
 
@@ -628,7 +629,7 @@ func ingestWithFault(t *testing.T, n int, once, moveFiles bool) (injected int64)
 	mem := mmapfs.NewMem()
 	fault := mmapfs.NewFault(mem)
 	families := ingestFamilies()
-	for _, name := range []string{"total", "reverse"} {
+	for _, name := range []string{"total", "reverse", "universal"} {
 		delete(families, name)
 	}
 	db, err := Open("/db", ingestOptions(fault, families))

@@ -94,6 +94,7 @@ func (in *ingestion) place(haveSnapshots bool) error {
 			v = v.Truncated(v.NumLevels() - 1)
 		}
 		p.shape = compaction.Shape(v, f.cf.compactionOptions())
+		p.leveled = f.cf.opts.CompactionStyle == CompactionStyleLevel || f.cf.opts.CompactionStyle == CompactionStyleNone
 		p.force = haveSnapshots && f.o.SnapshotConsistency.or(true)
 		err = guarded(p.placeAll)
 		s.release(reader)
@@ -111,6 +112,7 @@ type placer struct {
 	files   *fileSet
 	running []*compaction.Choice
 	shape   compaction.LevelShape
+	leveled bool   // the family's files are in levels, not in sorted runs of one age each
 	force   bool   // every file needs a number of its own
 	last    uint64 // newest sequence number given out
 }
@@ -129,8 +131,8 @@ func (p *placer) placeAll() error {
 		if err != nil {
 			return err
 		}
-		if p.family.overlap {
-			level, needs = 0, true
+		if p.family.overlap || !p.leveled {
+			level, needs = 0, true // sorted runs are kept in the order of their numbers
 		}
 		if o.FailIfNotBottommostLevel && level < deepest {
 			return f.refuse("it fits into level %d, and FailIfNotBottommostLevel asks for level %d", level, deepest)
