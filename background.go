@@ -247,6 +247,9 @@ func (db *DB) releaseAll() error {
 	db.mu.Lock()
 	errs = append(errs, db.background)
 	db.mu.Unlock()
+	if _, err := db.EndTrace(); err != nil {
+		errs = append(errs, err)
+	}
 	db.cacheMu.Lock()
 	if db.cache != nil {
 		db.stats.Detach(db.cacheSource)

@@ -58,6 +58,8 @@ type DB struct {
 	// visibleSeq is the newest sequence number that readers may see. It moves once
 	// a group of writes is in the memtables.
 	visibleSeq atomic.Uint64
+	queries    atomic.Pointer[queryTracer] // nil without a trace; beside what every read loads
+	tracing    sync.Mutex                  // held while a trace begins or ends
 	snapshots  snapshotList
 	deletions  deletions
 	secondary  *secondary // nil unless OpenAsSecondary made it

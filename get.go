@@ -48,6 +48,9 @@ func (s *readState) getGuarded(ro *ReadOptions, look *keys.Lookup, key, dst []by
 func (s *readState) getInto(ro *ReadOptions, look *keys.Lookup, key, dst []byte) ([]byte, error) {
 	look.UserKey = key
 	look.Seq = s.cf.readSeq(ro)
+	if t := s.cf.db.queries.Load(); t != nil {
+		t.get(s.cf.id, key)
+	}
 	ro.apply(look)
 	s.cf.opts.PrefixExtractor.Prepare(look)
 	var pin table.Pin
@@ -107,6 +110,9 @@ func (cf *ColumnFamily) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) e
 		p.value = p.own
 		s.release(reader)
 		return err
+	}
+	if t := cf.db.queries.Load(); t != nil {
+		t.get(cf.id, key)
 	}
 	var look keys.Lookup
 	look.UserKey = key

@@ -9,6 +9,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/perf"
 	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/internal/tracefile"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/statistics"
 )
@@ -51,8 +52,9 @@ type iteratorState struct {
 	seq  uint64
 	tail bool // ReadOptions.Tailing
 
-	keepSeq bool        // open is to use seq, whatever ro says
-	overlay *batchIndex // of an IndexedBatch; nil without one
+	keepSeq      bool        // open is to use seq, whatever ro says
+	overlay      *batchIndex // of an IndexedBatch; nil without one
+	lower, upper []byte      // bounds, for traces
 
 	sources []table.Iterator
 	tombs   []iterator.SourceTombstones
@@ -117,6 +119,7 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	}
 	s := it.state
 	to := tableIterOptions(ro)
+	it.lower, it.upper = ro.LowerBound, ro.UpperBound
 	// The sequence number comes first: what it covers is in the memtables then, so
 	// that one without entries has nothing to show.
 	seq := cf.readSeq(ro)
@@ -292,24 +295,33 @@ func (it *iteratorState) guardedCall(f func(*iterator.User) bool) {
 
 // SeekGE moves to the first key at or after key and reports whether there is one.
 func (it *Iterator) SeekGE(key []byte) bool {
+	it.traced(tracefile.Seek, key)
 	return it.seek(func(u *iterator.User) bool { return u.SeekGE(key) })
 }
 
 // SeekLT moves to the last key before key.
 func (it *Iterator) SeekLT(key []byte) bool {
+	it.traced(tracefile.SeekForPrev, key)
 	return it.seek(func(u *iterator.User) bool { return u.SeekLT(key) })
 }
 
 // SeekLE moves to the last key at or before key. RocksDB: SeekForPrev.
 func (it *Iterator) SeekLE(key []byte) bool {
+	it.traced(tracefile.SeekForPrev, key)
 	return it.seek(func(u *iterator.User) bool { return u.SeekLE(key) })
 }
 
 // First moves to the first key.
-func (it *Iterator) First() bool { return it.seek((*iterator.User).First) }
+func (it *Iterator) First() bool {
+	it.tracedEnd(tracefile.Seek)
+	return it.seek((*iterator.User).First)
+}
 
 // Last moves to the last key.
-func (it *Iterator) Last() bool { return it.seek((*iterator.User).Last) }
+func (it *Iterator) Last() bool {
+	it.tracedEnd(tracefile.SeekForPrev)
+	return it.seek((*iterator.User).Last)
+}
 
 // Next moves to the key after the current one; the iterator must be valid.
 func (it *Iterator) Next() bool {

@@ -43,6 +43,9 @@ func (cf *ColumnFamily) MultiGet(ro *ReadOptions, userKeys [][]byte, results []G
 		return results[:0], err
 	}
 	seq := cf.readSeq(ro)
+	if t := cf.db.queries.Load(); t != nil {
+		t.multiGet(cf.id, userKeys)
+	}
 	var counts getCounts
 	t := cf.db.stats.Start(reader.stripe(), statistics.DBMultiGet)
 	for at := 0; at < len(userKeys); at += multiGetStage {

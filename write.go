@@ -311,6 +311,9 @@ func (db *DB) commit(g *commitGroup) error {
 	if err != nil {
 		return db.fail("memtable insert", err)
 	}
+	if t := db.queries.Load(); t != nil {
+		t.writes(g) // before a read that sees it
+	}
 	db.visibleSeq.Store(db.lastSeq)
 	if db.buffers != nil {
 		db.reportGroup(g)

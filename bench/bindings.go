@@ -60,6 +60,12 @@ func bindings(c *config) []binding {
 		{"stats_per_interval", &c.statsPerInterval, "print the database's statistics with each of these reports"},
 		{"progress_reports", &c.progressReports, "show progress, if standard error is a terminal"},
 		{"confidence_interval_only", &c.confidenceIntervalOnly, "print 95% confidence intervals between repeats"},
+		{"trace_file", &c.traceFile, "write a query trace of the benchmarks to this file; replay reads it"},
+		{"trace_replay_fast_forward", &c.traceReplayFastForward, "how many times faster than traced replay executes operations"},
+		{"trace_replay_threads", &c.traceReplayThreads, "goroutines of replay"},
+		{"block_cache_trace_file", &c.blockCacheTraceFile, "write a block cache trace of the benchmarks to this file"},
+		{"block_cache_trace_sampling_frequency", &c.blockCacheTraceEvery, "trace one block of so many, with all of its accesses"},
+		{"block_cache_trace_max_trace_file_size_in_bytes", &c.blockCacheTraceMax, "end the block cache trace at this size; zero means 64 GiB"},
 		{"report_open_timing", &c.reportOpenTiming, "print how long opening the database took"},
 		{"perf_level", &c.perfLevel, "2 and more print the perf context of each benchmark; from 3 on with times"},
 

@@ -12,6 +12,8 @@ import (
 // config is the command line. Fields are named after their flags; the defaults are
 // db_bench's, except for those of flags that are ours.
 type config struct {
+	traceFlags
+
 	benchmarks, db, walDir string
 	useExistingDB          bool
 	useExistingKeys        bool
@@ -112,6 +114,8 @@ type config struct {
 
 func newConfig() *config {
 	return &config{
+		traceFlags: defaultTraceFlags,
+
 		benchmarks: "fillseq,fillsync,fillrandom,overwrite,readrandom,seekrandom,readseq,readreverse,compact,readrandom,multireadrandom,readwhilewriting",
 		num:        1_000_000, reads: -1, writes: -1, deletes: -1,
 		threads: 1, batchSize: 1, opsBetweenDurationChecks: 1000,
@@ -135,6 +139,9 @@ func newConfig() *config {
 func (c *config) check() error {
 	if c.help {
 		return nil
+	}
+	if err := c.traceFlags.check(); err != nil {
+		return err
 	}
 	switch {
 	case c.num < 1:

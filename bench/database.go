@@ -313,6 +313,9 @@ func (b *bench) open(existing bool) error {
 
 // reopenEmpty starts over with an empty database.
 func (b *bench) reopenEmpty() error {
+	if err := b.endTraces(); err != nil {
+		return err
+	}
 	db := b.db
 	b.db = nil
 	if err := db.Close(); err != nil {

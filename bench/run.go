@@ -33,6 +33,7 @@ type bench struct {
 	gc      gcShare
 	stats   *statistics.Statistics // nil without --statistics
 	threads int64                  // number of threads ever started; seeds differ
+	traces  traceFiles
 }
 
 // benchmark is an entry of the list of benchmarks. It has a body, which the threads
@@ -79,6 +80,7 @@ func benchmarks() []benchmark {
 		{name: "sstables", usage: "print the files of each level", meta: (*bench).printSSTables},
 		{name: "memstats", usage: "print what memtables hold", meta: (*bench).printMemtables},
 		{name: "placement", usage: "ours: print on which NUMA nodes the memory lies", meta: (*bench).printPlacement},
+		{name: "replay", usage: "execute the operations of --trace_file, at their times", meta: (*bench).replay},
 		{name: "heap", usage: "ours: print the Go heap, the memory beside it, and the collector's share of CPU since the last heap", meta: (*bench).printHeap},
 	}
 }
@@ -184,7 +186,7 @@ func (b *bench) runAll() (err error) {
 	}
 	defer func() {
 		if b.db != nil {
-			err = errors.Join(err, b.db.Close())
+			err = errors.Join(err, b.endTraces(), b.db.Close())
 		}
 	}()
 	b.printHeader()
@@ -205,6 +207,9 @@ func (b *bench) runAll() (err error) {
 			if err := b.reopenEmpty(); err != nil {
 				return err
 			}
+		}
+		if err := b.beginTraces(r.name); err != nil {
+			return err
 		}
 		if r.meta != nil {
 			for range max(r.runs, 1) {
@@ -227,6 +232,9 @@ func (b *bench) runAll() (err error) {
 		if err := b.printPlacement(); err != nil {
 			return err
 		}
+	}
+	if err := b.endTraces(); err != nil {
+		return err
 	}
 	db := b.db
 	b.db = nil

@@ -43,6 +43,7 @@ type FileInfo struct {
 type files struct {
 	mu        sync.Mutex
 	byID      map[uint64]FileInfo
+	tracing   bool     // from before the first access of a trace to after its last is written
 	forgotten []uint64 // dead files that the tracer may still have to name
 }
 
@@ -61,7 +62,7 @@ func (c *Cache) Describe(id uint64, f FileInfo) {
 func (c *Cache) undescribe(id uint64) {
 	c.files.mu.Lock()
 	defer c.files.mu.Unlock()
-	if c.tracer.Load() != nil {
+	if c.files.tracing {
 		c.files.forgotten = append(c.files.forgotten, id)
 		return
 	}
@@ -169,6 +170,9 @@ func (c *Cache) StartTrace(o TraceOptions, w io.Writer) error {
 	if t.buf, err = tracebuf.New(o.BufferBytes, t); err != nil {
 		return err
 	}
+	c.files.mu.Lock()
+	c.files.tracing = true
+	c.files.mu.Unlock()
 	c.tracer.Store(t)
 	return nil
 }
@@ -190,10 +194,10 @@ func (c *Cache) endTrace() (Summary, error) {
 	t.buf.Close()
 	t.write()
 	c.files.mu.Lock()
-	for _, id := range c.files.forgotten {
+	for _, id := range append(c.files.forgotten, t.dead...) {
 		delete(c.files.byID, id)
 	}
-	c.files.forgotten = nil
+	c.files.forgotten, c.files.tracing = nil, false
 	c.files.mu.Unlock()
 	return t.summary(), t.err
 }

@@ -54,6 +54,48 @@ func TestE5PrintsItsTableBesideThePublishedOne(t *testing.T) {
 	}
 }
 
+// TestE2PrintsItsTableBesideThePublishedOne likewise.
+func TestE2PrintsItsTableBesideThePublishedOne(t *testing.T) {
+	dir := t.TempDir()
+	driver := filepath.Join(dir, "driver")
+	const fake = `#!/bin/sh
+echo "$@" >> "$(dirname "$0")/calls"
+for a; do case "$a" in --block_cache_trace_file=*) : > "${a#*=}" ;; esac; done
+ops=1000
+case "$*" in
+*frequency=1) ops=900; echo "block cache trace : 77 records, 5 dropped, 0.0 MB in trace" ;;
+*frequency=100) ops=995 ;;
+esac
+echo "readtocache  :       1.000 micros/op 77 ops/sec 1.000 seconds 1 operations;"
+echo "readrandom   :       1.000 micros/op $ops ops/sec 1.000 seconds 1 operations;"
+`
+	if err := os.WriteFile(driver, []byte(fake), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	args := []string{"-num=100000", "-rounds=2", "-duration=3s", "-dir=" + dir, "-bench=" + driver, "-db_bench=" + filepath.Join(dir, "none"), "e2"}
+	if err := run(context.Background(), args, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"426295", "0.161", "0.900", "0.995", "\n40 accesses were dropped"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in the table:\n%s", want, out.String())
+		}
+	}
+	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--duration=3", "--threads=16", "--cache_size=107374182", "--benchmarks=readtocache,readrandom"} {
+		if !strings.Contains(string(calls), want) {
+			t.Errorf("the driver was not called with %q:\n%s", want, calls)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "flatrock-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // TestExperimentsAreListedAndNamesChecked covers the command line.
 func TestExperimentsAreListedAndNamesChecked(t *testing.T) {
 	var log bytes.Buffer

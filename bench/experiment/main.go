@@ -30,13 +30,15 @@ import (
 
 // experiments is the list of all of them.
 var experiments = []experiment{
-	{"e5", "checksums for each entry of cached blocks: what reads lose by them", runE5},
+	{"e2", "block cache traces: what reads lose by them", runE2, 5},
+	{"e5", "checksums for each entry of cached blocks: what reads lose by them", runE5, 3},
 }
 
 // experiment is one of the list.
 type experiment struct {
 	name, about string
 	run         func(*lab) error
+	rounds      int // unless -rounds says otherwise
 }
 
 // lab is where an experiment runs.
@@ -48,11 +50,12 @@ type lab struct {
 
 // settings are the flags, the same for all experiments.
 type settings struct {
-	num     int64
-	rounds  int
-	dir     string
-	bench   string // the driver; empty builds it
-	dbBench string // RocksDB's; empty leaves it out
+	num      int64
+	rounds   int
+	duration time.Duration
+	dir      string
+	bench    string // the driver; empty builds it
+	dbBench  string // RocksDB's; empty leaves it out
 }
 
 func main() {
@@ -70,7 +73,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) (err error) {
 	f := flag.NewFlagSet("experiment", flag.ContinueOnError)
 	f.SetOutput(log)
 	f.Int64Var(&l.num, "num", 0, "keys; zero means as many as the experiment had, or what fits the machine")
-	f.IntVar(&l.rounds, "rounds", 3, "alternating runs, of which tables show medians")
+	f.IntVar(&l.rounds, "rounds", 3, "alternating runs, of which tables show medians; five for e2")
+	f.DurationVar(&l.duration, "duration", 0, "how long a run reads, where it is not a number of reads; zero means what the experiment chooses")
 	f.StringVar(&l.dir, "dir", "/dev/shm", "directory under which databases are made, and removed at the end")
 	f.StringVar(&l.bench, "bench", "", "Flatrock's driver; empty builds it with go build")
 	f.StringVar(&l.dbBench, "db_bench", "db_bench", "RocksDB's db_bench, left out if it is not there")
@@ -88,14 +92,19 @@ func run(ctx context.Context, args []string, out, log io.Writer) (err error) {
 		f.Usage()
 		return nil
 	}
+	given := false
+	f.Visit(func(g *flag.Flag) { given = given || g.Name == "rounds" })
 	i := slices.IndexFunc(experiments, func(e experiment) bool { return e.name == f.Arg(0) })
 	switch {
 	case i < 0:
 		return fmt.Errorf("no experiment %q; without arguments they are listed", f.Arg(0))
 	case f.NArg() > 1:
 		return fmt.Errorf("unexpected argument %q: flags come before the name", f.Arg(1))
-	case l.num < 0 || l.rounds < 1:
-		return fmt.Errorf("-num=%d -rounds=%d: want at least 0 and 1", l.num, l.rounds)
+	case l.num < 0 || l.rounds < 1 || l.duration < 0:
+		return fmt.Errorf("-num=%d -rounds=%d -duration=%v: want at least 0, 1 and 0", l.num, l.rounds, l.duration)
+	}
+	if !given {
+		l.rounds = experiments[i].rounds
 	}
 	if l.dbBench, err = exec.LookPath(l.dbBench); err != nil {
 		fmt.Fprintf(log, "without RocksDB: %v\n", err)

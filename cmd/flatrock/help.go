@@ -11,8 +11,10 @@ const helpText = `flatrock looks into and changes RocksDB and Flatrock databases
     flatrock ldb --db=DIR COMMAND ...   keys, column families, files, logs of a database
     flatrock sst_dump FILE|DIR ...      table files by themselves, of both formats
     flatrock stress ...                 random operations, crashes and faults, all checked
+    flatrock trace KIND COMMAND FILE    block cache and query traces: analyze, replay
     flatrock help ldb [COMMAND]         more about it
     flatrock help sst_dump
+    flatrock help trace
     flatrock help --all
 
 Through a link named ldb or sst_dump it is that tool, with RocksDB 7.8.3's options
@@ -95,6 +97,8 @@ func (a *app) help(args []string) error {
 		text += "\n" + ldbHelp() + "\n" + sstDumpText + "\n" + stressText
 	case args[0] == "stress":
 		text = stressText
+	case args[0] == "trace":
+		text = traceText
 	case args[0] == "sst_dump":
 		text = sstDumpText
 	case args[0] == "ldb" && len(args) == 1:

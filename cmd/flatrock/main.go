@@ -84,11 +84,13 @@ func (a *app) dispatch(tool string, args []string) error {
 	case "db_bench":
 		return errors.New("db_bench is not part of this binary: in Flatrock's source directory run\n\tgo run ./bench " +
 			strings.Join(args, " ") + "\nwhich takes db_bench's options (go run ./bench --help)")
+	case "trace":
+		return a.trace(args)
 	case "help", "--help", "-h":
 		return a.help(args)
 	case "stress":
 		return a.stress(args)
-	case "doctor", "repair", "trace":
+	case "doctor", "repair":
 		return notBuilt(tool)
 	}
 	return usagef("unknown tool %q; see flatrock help", tool)

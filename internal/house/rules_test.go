@@ -49,7 +49,11 @@ var mayImport = map[string]string{
 	"internal/iterator/itertest": "internal/entity internal/table internal/keys",
 	"compaction":                 "internal/manifest internal/blob internal/table internal/rangedel internal/iterator internal/merge internal/entity internal/keys",
 	"": "internal/infolog statistics internal/blob internal/stripe internal/perf compaction ratelimit memtable plaintable blocktable blockcache prefixhash mmapfs numa internal/iterator internal/manifest internal/wal internal/rangedel " +
-		"internal/optionsfile internal/merge internal/entity internal/table internal/block internal/compress internal/hash internal/coding internal/keys",
+		"internal/optionsfile internal/tracefile internal/tracebuf internal/merge internal/entity internal/table internal/block internal/compress internal/hash internal/coding internal/keys",
+
+	// What tools make of traces.
+	"internal/cachesim":      "",
+	"internal/traceanalysis": "internal/cachesim internal/tracefile internal/table internal/keys",
 
 	// At the top: they may import anything, and only the entries here do.
 	"bench":               anything,
