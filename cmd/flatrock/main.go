@@ -3,6 +3,7 @@
 //
 //	flatrock ldb --db=DIR scan
 //	flatrock sst_dump --file=FILE --command=scan
+//	flatrock trace block-cache analyze FILE
 //	flatrock help
 //
 // Started through a link named ldb or sst_dump it is that tool. Commands, options
