@@ -35,6 +35,20 @@ func (db *DB) NewSnapshot() (*Snapshot, error) {
 	return &Snapshot{db: db, seq: db.snapshots.add(&db.visibleSeq)}, nil
 }
 
+// SnapshotAt pins the state as of a sequence number, for readers that were told one:
+// that of a snapshot that somebody holds (Snapshot.Sequence), or of the newest write.
+// Others are refused with ErrInvalidArgument, since compactions may have dropped
+// what they would see. Safe for concurrent use.
+func (db *DB) SnapshotAt(seq uint64) (*Snapshot, error) {
+	if db.closed.Load() {
+		return nil, ErrClosed
+	}
+	if !db.snapshots.addAt(seq, &db.visibleSeq) {
+		return nil, fmt.Errorf("%w: no snapshot holds sequence number %d, and the newest is %d", ErrInvalidArgument, seq, db.visibleSeq.Load())
+	}
+	return &Snapshot{db: db, seq: seq}, nil
+}
+
 // snapshotList is the multiset of sequence numbers that snapshots pin.
 type snapshotList struct {
 	mu    sync.Mutex
@@ -59,22 +73,39 @@ func (l *snapshotList) thaw() {
 	l.thawed = nil
 }
 
-// add reads the newest sequence number under the lock, so that a flush that lists
-// the snapshots afterwards either sees this one, or drops nothing that it needs:
-// what is newest at that time is kept anyway.
-func (l *snapshotList) add(newest interface{ Load() uint64 }) uint64 {
+// lockThawed locks l as soon as new snapshots may begin.
+func (l *snapshotList) lockThawed() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	for l.thawed != nil {
 		thawed := l.thawed
 		l.mu.Unlock()
 		<-thawed
 		l.mu.Lock()
 	}
+}
+
+// add reads the newest sequence number under the lock, so that a flush that lists
+// the snapshots afterwards either sees this one, or drops nothing that it needs:
+// what is newest at that time is kept anyway.
+func (l *snapshotList) add(newest interface{ Load() uint64 }) uint64 {
+	l.lockThawed()
+	defer l.mu.Unlock()
 	seq := newest.Load()
 	l.seqs = append(l.seqs, seq) // newest only grows
 	l.times = append(l.times, time.Now().Unix())
 	return seq
+}
+
+// addAt adds seq if it is held already, or is the newest.
+func (l *snapshotList) addAt(seq uint64, newest interface{ Load() uint64 }) bool {
+	l.lockThawed()
+	defer l.mu.Unlock()
+	i, held := slices.BinarySearch(l.seqs, seq)
+	if !held && seq != newest.Load() {
+		return false
+	}
+	l.seqs = slices.Insert(l.seqs, i, seq)
+	return true
 }
 
 // remove returns what is the oldest from now on: a snapshot, or the newest sequence number

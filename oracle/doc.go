@@ -21,6 +21,7 @@
 //	single FAMILY KEY    a single delete
 //	merge FAMILY KEY OPERAND
 //	range FAMILY START END
+//	entity FAMILY KEY NAME VALUE NAME VALUE ...
 //	begin, commit        around writes: one batch
 //	note BYTES           log data, in a batch
 //	sync on|off          whether writes are synced
@@ -29,6 +30,7 @@
 //	newfamily NAME TEXT
 //	drop NAME
 //	check FILE           compare all families with FILE, by every way of reading
+//	checkwide FAMILY FILE  compare the columns of all keys with lines "wide KEY NAME VALUE ..."
 //	dump                 contents as JSON lines on stdout
 //	close
 //	crash                end the process at once

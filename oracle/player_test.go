@@ -133,6 +133,14 @@ func (p *player) do(line string) error {
 		return cf.CompactRange(context.Background(), &flatrock.CompactRangeOptions{BottommostLevelCompaction: flatrock.BottommostForce}, nil, nil)
 	case "drop":
 		return p.db.DropColumnFamily(cf)
+	case "entity":
+		var columns []flatrock.Column
+		for names := strings.Fields(rest)[2:]; len(names) > 0; names = names[2:] {
+			columns = append(columns, flatrock.Column{Name: unhex(names[0]), Value: unhex(names[1])})
+		}
+		return cf.PutEntity(&p.wo, unhex(w[1]), columns)
+	case "checkwide":
+		return checkWide(cf, w[1])
 	}
 	return p.write(op, cf, unhex(w[1]), unhex(w[2]))
 }
@@ -358,4 +366,43 @@ func (e *expected) seeks() error {
 		}
 		return nil
 	})
+}
+
+// checkWide compares the columns of all keys with a file of lines "wide KEY NAME VALUE ...".
+func checkWide(cf *flatrock.ColumnFamily, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	columnText := func(columns []flatrock.Column) (s string) {
+		for _, c := range columns {
+			s += " " + word(string(c.Name)) + " " + word(string(c.Value))
+		}
+		return s
+	}
+	it, err := cf.NewIterator(nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	it.First()
+	var e flatrock.Entity
+	for line := range strings.Lines(string(text)) {
+		w := strings.Fields(line)
+		want := strings.TrimPrefix(strings.TrimSuffix(line, "\n"), w[0]+" "+w[1])
+		if err := cf.GetEntity(nil, unhex(w[1]), &e); err != nil || columnText(e.Columns) != want {
+			return fmt.Errorf("GetEntity(%s) =%s, %v; want%s", w[1], columnText(e.Columns), err, want)
+		}
+		if !it.Valid() || !bytes.Equal(it.Key(), unhex(w[1])) {
+			return fmt.Errorf("a walk does not find %s: %v", w[1], it.Err())
+		}
+		if columns, err := it.Columns(nil); err != nil || columnText(columns) != want {
+			return fmt.Errorf("a walk finds%s at %s, %v; want%s", columnText(columns), w[1], err, want)
+		}
+		it.Next()
+	}
+	if it.Valid() {
+		return fmt.Errorf("a walk goes on to %x", it.Key())
+	}
+	return it.Err()
 }

@@ -14,6 +14,7 @@
 #include <rocksdb/options.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/utilities/options_util.h>
+#include <rocksdb/wide_columns.h>
 #include <rocksdb/write_batch.h>
 
 #include <unistd.h>
@@ -351,6 +352,37 @@ static void CheckAll(Database& d, const string& path) {
   g_where = outer;
 }
 
+// CheckWide compares the columns of all keys of a family with a file of lines
+// "wide KEY NAME VALUE NAME VALUE ...".
+static void CheckWide(Database& d, ColumnFamilyHandle* h, const string& path) {
+  std::ifstream f(path);
+  if (!f) Die("cannot read " + path);
+  auto text = [](const WideColumns& columns) {
+    string out;
+    for (auto& c : columns) out += " " + Hex(c.name()) + " " + Hex(c.value());
+    return out;
+  };
+  ReadOptions ro;
+  std::unique_ptr<Iterator> it(d.db->NewIterator(ro, h));
+  it->SeekToFirst();
+  string line;
+  while (std::getline(f, line)) {
+    std::istringstream words(line);
+    string op, k;
+    words >> op >> k;
+    string want = line.substr(std::min(line.size(), op.size() + 1 + k.size()));
+    PinnableWideColumns columns;
+    Must(d.db->GetEntity(ro, h, Unhex(k), &columns), "GetEntity of " + k);
+    if (text(columns.columns()) != want) Die("GetEntity of " + k + " gives" + text(columns.columns()) + ", want" + want);
+    if (!it->Valid()) Die("a walk ends before " + k);
+    if (Hex(it->key()) != k) Die("a walk finds " + Hex(it->key()) + " instead of " + k);
+    if (text(it->columns()) != want) Die("a walk finds" + text(it->columns()) + " at " + k + ", want" + want);
+    it->Next();
+  }
+  if (it->Valid()) Die("a walk goes on to " + Hex(it->key()));
+  Must(it->status(), "walk");
+}
+
 // Dump writes every family's contents as JSON lines to stdout.
 static void Dump(Database& d) {
   for (auto* h : d.handles) {
@@ -422,7 +454,14 @@ static void Run(Database& d, const string& line) {
     d.by_name[w[1]] = h;
   } else if (op == "drop") d.Drop(w[1]);
   else if (op == "check") CheckAll(d, w[1]);
-  else if (op == "dump") Dump(d);
+  else if (op == "checkwide") CheckWide(d, d.Family(w[1]), w[2]);
+  else if (op == "entity") {
+    vector<string> words;  // kept as long as the columns refer to them
+    for (size_t i = 3; i < w.size() && !w[i].empty(); i++) words.push_back(Unhex(w[i]));
+    WideColumns columns;
+    for (size_t i = 0; i + 1 < words.size(); i += 2) columns.emplace_back(words[i], words[i + 1]);
+    Must(d.db->PutEntity(d.wo, d.Family(w[1]), Unhex(w[2]), columns), op);
+  } else if (op == "dump") Dump(d);
   else if (op == "close") d.Close();
   else if (op == "crash") {
     fflush(stdout);
