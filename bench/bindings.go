@@ -36,6 +36,8 @@ func bindings(c *config) []binding {
 		{"reverse_iterator", &c.reverseIterator, "step backwards after a seek"},
 		{"total_order_seek", &c.totalOrderSeek, "seeks ignore prefix hashes"},
 		{"prefix_same_as_start", &c.prefixSameAsStart, "iterators end with the prefix of the seek's key"},
+		{"auto_prefix_mode", &c.autoPrefixMode, "seeks use prefix hashes only where the upper bound keeps within the prefix"},
+		{"use_tailing_iterator", &c.useTailingIterator, "seekrandom seeks with one tailing iterator"},
 		{"multiread_stride", &c.multireadStride, "distance between the keys of a MultiGet; zero means random keys"},
 		{"readahead_size", &c.readaheadSize, "bytes that iterators read ahead; zero adapts"},
 		{"verify_checksum", &c.verifyChecksum, "verify blocks read from storage"},

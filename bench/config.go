@@ -36,6 +36,7 @@ type config struct {
 	seekNexts, maxScanDistance              int64
 	reverseIterator                         bool
 	totalOrderSeek, prefixSameAsStart       bool
+	autoPrefixMode, useTailingIterator      bool
 	multireadStride                         int64
 	readaheadSize                           int64
 	verifyChecksum                          bool

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 
 	flatrock "github.com/flatrock-db/flatrock"
 )
@@ -10,6 +11,7 @@ import (
 func (b *bench) readOptions() *flatrock.ReadOptions {
 	c := b.c
 	ro := flatrock.ReadOptions{
+		AutoPrefixMode: c.autoPrefixMode, Tailing: c.useTailingIterator,
 		TotalOrderSeek: c.totalOrderSeek, PrefixSameAsStart: c.prefixSameAsStart, ReadaheadSize: int(c.readaheadSize),
 	}
 	if !c.verifyChecksum {
@@ -124,7 +126,13 @@ func (t *thread) walk(first, step func(*flatrock.Iterator) bool) (err error) {
 	return it.Err()
 }
 
-func seekRandom(t *thread) error {
+func seekRandom(t *thread) (err error) {
+	var it *flatrock.Iterator
+	defer func() {
+		if it != nil {
+			err = errors.Join(err, it.Close())
+		}
+	}()
 	var found, read, size int64
 	value := make([]byte, 0, 1<<10)
 	num, nexts, distance := t.keyCount(), t.c.seekNexts, uint64(t.c.maxScanDistance)
@@ -151,9 +159,10 @@ func seekRandom(t *thread) error {
 			}
 		}
 		t.readPace.take(1)
-		it, err := t.cf.NewIterator(&ro)
-		if err != nil {
-			return err
+		if it == nil {
+			if it, err = t.cf.NewIterator(&ro); err != nil {
+				return err
+			}
 		}
 		read++
 		if it.SeekGE(t.key) && bytes.Equal(it.Key(), t.key) {
@@ -164,8 +173,14 @@ func seekRandom(t *thread) error {
 			size += int64(len(it.Key()) + len(value))
 			step(it)
 		}
-		if err := it.Close(); err != nil {
+		if err := it.Err(); err != nil {
 			return err
+		}
+		if !t.c.useTailingIterator || distance > 0 { // a tailing one goes on, unless its bounds change
+			if err := it.Close(); err != nil {
+				return err
+			}
+			it = nil
 		}
 		t.stats.finished(1, opSeek)
 	}

@@ -203,6 +203,13 @@ func TestRangeTombstonesWhileFilling(t *testing.T) {
 	}
 }
 
+func TestSeeksWithOneTailingIterator(t *testing.T) {
+	out := mustRun(t, blockArgs(t.TempDir(), "--benchmarks=fillseq,seekrandom", "--use_tailing_iterator", "--auto_prefix_mode", "--seek_nexts=3")...)
+	if l := parseResults(t, out)["seekrandom"]; len(l) != 1 || l[0].found != l[0].read || l[0].read == 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestPanicOfAThreadIsAnError(t *testing.T) {
 	err := guardedRun(func(*thread) error { panic("oops") }, nil)
 	if err == nil || !strings.Contains(err.Error(), "oops") {
