@@ -176,6 +176,14 @@ type BlockBasedTableOptions struct {
 	// of the cache or from a mapping, as for a RocksDB without malloc_usable_size.
 	OptimizeFiltersForMemory bool
 
+	// InitialAutoReadaheadSize is how many bytes an iterator that reads blocks in sequence reads ahead at
+	// first, and MaxAutoReadaheadSize where doubling ends. Zero means 8 KiB and 256 KiB; NoAutoReadahead
+	// means none. RocksDB: initial_auto_readahead_size, max_auto_readahead_size.
+	InitialAutoReadaheadSize, MaxAutoReadaheadSize int
+	// NumFileReadsForAutoReadahead is how many blocks in sequence it reads before. Zero means 2;
+	// ReadaheadAtOnce means none. RocksDB: num_file_reads_for_auto_readahead.
+	NumFileReadsForAutoReadahead int
+
 	// NoBlockCache reads blocks from the file each time.
 	NoBlockCache bool
 	// CacheIndexAndFilterBlocks keeps index and filter in the block cache, where they
@@ -184,6 +192,12 @@ type BlockBasedTableOptions struct {
 	// PinL0FilterAndIndexBlocksInCache keeps those of level 0 there for good.
 	PinL0FilterAndIndexBlocksInCache bool
 }
+
+// Values of options of which zero means the default, for RocksDB's zero.
+const (
+	NoAutoReadahead = -1 // InitialAutoReadaheadSize, MaxAutoReadaheadSize: no readahead by itself
+	ReadaheadAtOnce = -1 // NumFileReadsForAutoReadahead: from the first block on
+)
 
 func (BlockBasedTableOptions) tableFactoryName() string { return "BlockBasedTable" }
 
@@ -272,6 +286,7 @@ func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.F
 		RestartInterval:           o.format().BlockRestartInterval,
 	}
 	cf.protectBlocks(&r)
+	r.InitialReadahead, r.MaxReadahead, r.ReadaheadAfter = o.InitialAutoReadaheadSize, o.MaxAutoReadaheadSize, o.NumFileReadsForAutoReadahead
 	if o.NoBlockCache {
 		r.Cache = nil
 	} else {
@@ -288,6 +303,9 @@ var blockSettings = []setting[BlockBasedTableOptions]{
 	orDefault(intSetting("index_block_restart_interval", func(o *BlockBasedTableOptions) *int { return &o.IndexBlockRestartInterval }), "1"),
 	orDefault(intSetting("metadata_block_size", func(o *BlockBasedTableOptions) *int { return &o.MetadataBlockSize }), "4096"),
 	orDefault(intSetting("format_version", func(o *BlockBasedTableOptions) *int { return &o.FormatVersion }), "5"),
+	zeroIsLess(intSetting("initial_auto_readahead_size", func(o *BlockBasedTableOptions) *int { return &o.InitialAutoReadaheadSize }), "8192"),
+	zeroIsLess(intSetting("max_auto_readahead_size", func(o *BlockBasedTableOptions) *int { return &o.MaxAutoReadaheadSize }), "262144"),
+	zeroIsLess(intSetting("num_file_reads_for_auto_readahead", func(o *BlockBasedTableOptions) *int { return &o.NumFileReadsForAutoReadahead }), "2"),
 	enumSetting("index_type", func(o *BlockBasedTableOptions) *blocktable.IndexType { return &o.IndexType },
 		"kBinarySearch", "kHashSearch", "kTwoLevelIndexSearch", "kBinarySearchWithFirstKey"),
 	enumSetting("index_shortening", func(o *BlockBasedTableOptions) *IndexShortening { return &o.IndexShortening }, shorteningNames[:]...),
@@ -443,6 +461,28 @@ func orDefault[T any](s setting[T], def string) setting[T] {
 			return v
 		}
 		return def
+	}
+	return s
+}
+
+// zeroIsLess is s for options whose zero means def here, and -1 what RocksDB's zero does.
+func zeroIsLess[T any](s setting[T], def string) setting[T] {
+	get, set := s.get, s.set
+	s.get = func(o *T) string {
+		switch v := get(o); v {
+		case "0":
+			return def
+		case "-1":
+			return "0"
+		default:
+			return v
+		}
+	}
+	s.set = func(o *T, v optionsfile.Option) error {
+		if n, err := v.Int64(); err == nil && n == 0 {
+			v.Value = "-1"
+		}
+		return set(o, v)
 	}
 	return s
 }

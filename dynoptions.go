@@ -50,6 +50,7 @@ var changeableDBOptions = []string{
 // change: open files depend on them. The others count for files that are written later.
 var blockOptionsAtOpen = []string{
 	"no_block_cache", "cache_index_and_filter_blocks", "pin_l0_filter_and_index_blocks_in_cache",
+	"initial_auto_readahead_size", "max_auto_readahead_size", "num_file_reads_for_auto_readahead",
 }
 
 // SetOptions is ColumnFamily.SetOptions for the default column family.

@@ -105,6 +105,7 @@ func tableIterOptions(ro *ReadOptions) table.IterOptions {
 		NoVerify:        !ro.VerifyChecksums.or(true),
 		ReadaheadSize:   ro.ReadaheadSize,
 		Perf:            ro.perf(),
+		PastUpper:       !ro.AutoReadaheadSize.or(true),
 		Lower:           ro.LowerBound,
 		Upper:           ro.UpperBound,
 		Caller:          table.CallerIterator,
@@ -169,7 +170,10 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 			}
 		}
 		if l > 0 && len(level) > 1 {
-			it.levels[depth] = levelFiles{level, to}
+			it.levels[depth] = levelFiles{files: level, o: to}
+			if ro.AdaptiveReadahead {
+				it.levels[depth].o.Carry = &it.levels[depth].carry
+			}
 			it.runs[depth].Init(cf.order, &it.levels[depth])
 			it.sources = append(it.sources, &it.runs[depth])
 			depth++
@@ -223,6 +227,7 @@ func (it *iteratorState) addMemtable(m *memState) {
 type levelFiles struct {
 	files []tableRef
 	o     table.IterOptions
+	carry table.Readahead // with AdaptiveReadahead
 }
 
 func (l *levelFiles) Len() int { return len(l.files) }

@@ -768,9 +768,18 @@ type ReadOptions struct {
 	// VerifyChecksums Off trusts blocks that come from storage. Default means on.
 	// RocksDB: verify_checksums.
 	VerifyChecksums Toggle
-	// ReadaheadSize is how many bytes an iterator reads ahead; zero adapts.
-	// RocksDB: readahead_size.
+	// ReadaheadSize is how many bytes an iterator reads ahead; zero adapts, see
+	// BlockBasedTableOptions.InitialAutoReadaheadSize. RocksDB: readahead_size.
 	ReadaheadSize int
+	// AutoReadaheadSize Off lets readahead go beyond UpperBound. Default means on: it ends with the last block that may
+	// hold something below the bound. RocksDB: auto_readahead_size.
+	AutoReadaheadSize Toggle
+	// AdaptiveReadahead keeps what readahead has grown to from one file of a level to the next, instead of
+	// beginning anew with each. RocksDB: adaptive_readahead.
+	AdaptiveReadahead bool
+	// AsyncIO is accepted and changes nothing: a MultiGet reads its blocks side by side anyway, and iterators read
+	// ahead through the page cache, where the kernel goes on reading by itself. RocksDB: async_io.
+	AsyncIO bool
 	// Perf is where what the read does is added up; nil for nowhere. One goroutine at a time
 	// may use it, and an iterator does until it is closed. RocksDB: get_perf_context.
 	Perf *PerfContext

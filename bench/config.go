@@ -101,9 +101,12 @@ type config struct {
 	ribbonFilter, wholeKeyFiltering, indexCompression, blockAlign bool
 	minLevelToCompress                                            int64
 
-	enableNUMA                                           bool
-	numaPlacement                                        string
-	plainTableMemory                                     string
+	enableNUMA                                        bool
+	numaPlacement                                     string
+	plainTableMemory                                  string
+	initialReadahead, maxReadahead, readsForReadahead int64
+	adaptiveReadahead, asyncIO, autoReadahead         bool
+
 	blockProtection, memtableProtection, batchProtection int64
 
 	plainTableEncoding string
@@ -132,6 +135,7 @@ func newConfig() *config {
 		bloomBits: -1, cacheSize: 8 << 20, blockSize: 4096, blockRestartInterval: 16, indexBlockRestartInterval: 1,
 		metadataBlockSize: 4096, formatVersion: 5, checksumType: 4, indexShortening: 2, dataBlockHashRatio: 0.75,
 		wholeKeyFiltering: true, indexCompression: true, minLevelToCompress: -1,
+		initialReadahead: 8 << 10, maxReadahead: 256 << 10, readsForReadahead: 2, autoReadahead: true,
 		numaPlacement: "default", plainTableMemory: "auto", plainTableEncoding: "plain", walWriteMode: "auto",
 	}
 }

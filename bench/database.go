@@ -108,6 +108,14 @@ func toggle(on bool) flatrock.Toggle {
 	return flatrock.Off
 }
 
+// orLess is the option whose zero means the default, for a flag whose zero means zero.
+func orLess(flag int64) int {
+	if flag == 0 {
+		return -1
+	}
+	return int(flag)
+}
+
 // blockBased gives o block-based tables.
 func (c *config) blockBased(o *flatrock.ColumnFamilyOptions) error {
 	if c.checksumType < 0 || c.checksumType > 4 {
@@ -144,6 +152,9 @@ func (c *config) blockBased(o *flatrock.ColumnFamilyOptions) error {
 		NoBlockCache:                     c.cacheSize <= 0,
 		CacheIndexAndFilterBlocks:        c.cacheIndexAndFilter,
 		PinL0FilterAndIndexBlocksInCache: c.pinL0,
+		InitialAutoReadaheadSize:         orLess(c.initialReadahead),
+		MaxAutoReadaheadSize:             orLess(c.maxReadahead),
+		NumFileReadsForAutoReadahead:     orLess(c.readsForReadahead),
 	}
 	switch {
 	case c.partitionIndex || c.partitionIndexAndFilters:

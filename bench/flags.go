@@ -27,7 +27,6 @@ var flagsText string
 // removedFlags are accepted with a warning that ends in the text.
 var removedFlags = map[string]string{
 	"access_hint_on_compaction_start":          "RocksDB removed it",
-	"auto_readahead_size":                      "readahead adapts by itself",
 	"base_background_compactions":              "RocksDB removed it",
 	"disable_data_sync":                        "RocksDB removed it; files are always synced",
 	"disable_flashcache_for_background_writes": "RocksDB removed it",

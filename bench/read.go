@@ -13,6 +13,7 @@ func (b *bench) readOptions() *flatrock.ReadOptions {
 	ro := flatrock.ReadOptions{
 		AutoPrefixMode: c.autoPrefixMode, Tailing: c.useTailingIterator,
 		TotalOrderSeek: c.totalOrderSeek, PrefixSameAsStart: c.prefixSameAsStart, ReadaheadSize: int(c.readaheadSize),
+		AutoReadaheadSize: toggle(c.autoReadahead), AdaptiveReadahead: c.adaptiveReadahead, AsyncIO: c.asyncIO,
 	}
 	if !c.verifyChecksum {
 		ro.VerifyChecksums = flatrock.Off

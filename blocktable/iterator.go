@@ -24,6 +24,9 @@ type Iterator struct {
 	lower, upper []byte
 	blocks       int // loaded since the last seek
 
+	carry     *table.Readahead // takes what readahead grew to
+	unlimited bool             // readahead may pass the upper bound
+
 	own *sumBuilder // with protection: for blocks whose sums are not in the cache
 }
 
@@ -33,7 +36,12 @@ func (r *Reader) NewIterator(o table.IterOptions) table.Iterator { return r.Iter
 // Iterate is NewIterator with the concrete type.
 func (r *Reader) Iterate(o table.IterOptions) *Iterator {
 	it := &Iterator{r: r}
-	it.ahead = readahead{stable: true, fixed: o.ReadaheadSize, size: autoStart, next: ^uint64(0), pace: o.Pace}
+	it.ahead = readahead{stable: true, fixed: o.ReadaheadSize, auto: r.auto, size: r.auto.start, next: ^uint64(0), pace: o.Pace}
+	if it.carry = o.Carry; it.carry != nil && it.carry.Size > 0 && r.auto.start > 0 {
+		// The scan goes on from the file before: the first block of this one is the next.
+		it.ahead.size, it.ahead.runs, it.ahead.next = min(it.carry.Size, r.auto.most), r.auto.after, 0
+	}
+	it.unlimited = o.PastUpper
 	it.o = fetchOptions{
 		kind: blockcache.Data, fill: !o.NoFill, ahead: &it.ahead,
 		verify: (o.VerifyChecksums || r.opts.VerifyChecksums) && !o.NoVerify,
@@ -60,7 +68,7 @@ func (it *Iterator) drop() {
 func (it *Iterator) enter() bool {
 	it.drop()
 	h := it.index.handle()
-	if it.blocks++; it.upper != nil && it.ahead.limit == 0 && (it.blocks > autoRuns || it.ahead.fixed > 0) {
+	if it.blocks++; it.upper != nil && it.ahead.limit == 0 && !it.unlimited && (it.blocks > it.ahead.auto.after || it.ahead.fixed > 0) {
 		it.limitReadahead()
 	}
 	var err error
@@ -324,6 +332,11 @@ func (it *Iterator) Err() error { return it.err }
 
 // Close lets go of what the iterator holds.
 func (it *Iterator) Close() error {
+	if it.carry != nil {
+		if it.carry.Size = 0; it.ahead.fixed == 0 && it.ahead.runs >= it.ahead.auto.after {
+			it.carry.Size = it.ahead.size
+		}
+	}
 	it.drop()
 	it.index.close()
 	return it.err

@@ -62,6 +62,13 @@ type ReaderOptions struct {
 	RestartInterval int
 	// Statistics counts what reads do; nil for nobody.
 	Statistics *statistics.Statistics
+	// InitialReadahead and MaxReadahead are where the readahead of iterators begins and up to where it
+	// doubles, in bytes: zero means 8 KiB and 256 KiB, less none at all. RocksDB: initial_auto_readahead_size,
+	// max_auto_readahead_size.
+	InitialReadahead, MaxReadahead int
+	// ReadaheadAfter is how many blocks in sequence an iterator reads before that: zero means 2, less none.
+	// RocksDB: num_file_reads_for_auto_readahead.
+	ReadaheadAfter int
 	// Protection is how many bytes of checksum each entry of a block has while it is in
 	// memory: 0, 1, 2, 4 or 8. RocksDB: block_protection_bytes_per_key.
 	Protection int
@@ -89,10 +96,11 @@ type Reader struct {
 	dataDecoder *compress.Decoder // with the dictionary
 	gseq        uint64
 
-	hintRoom int  // behind each data block in the cache
-	sumLen   int  // of the sum of an entry; 0 without protection
-	sumRoom  int  // behind the hint
-	ownProof bool // the proof of a block is not its checksum in the file
+	hintRoom int           // behind each data block in the cache
+	sumLen   int           // of the sum of an entry; 0 without protection
+	sumRoom  int           // behind the hint
+	ownProof bool          // the proof of a block is not its checksum in the file
+	auto     autoReadahead // of iterators
 	// indexDamaged is set once damage to the index was told.
 	indexDamaged atomic.Bool
 	mapping      *mmapfs.Mapping // with Mmap
@@ -118,6 +126,7 @@ func Open(f mmapfs.File, o ReaderOptions) (*Reader, error) {
 		return nil, errors.Join(fmt.Errorf("blocktable: a protection of %d bytes an entry: expected 0, 1, 2, 4 or 8", o.Protection), f.Close())
 	}
 	r.sumLen = hash.EntrySumLen(o.Protection)
+	r.auto = autoOf(&o)
 	if r.cache != nil && r.cacheID == 0 {
 		r.cacheID = r.cache.NewFileID()
 	}

@@ -378,7 +378,8 @@ type readahead struct {
 	buf    []byte
 	off    uint64 // of buf in the file
 	stable bool   // what read returned stays as it is until the next read
-	fixed  int    // bytes to read ahead; 0 grows from autoStart to autoMax
+	fixed  int    // bytes to read ahead; 0 grows from auto.start to auto.most
+	auto   autoReadahead
 	size   int    // the next readahead
 	next   uint64 // where a sequential reader comes next
 	limit  uint64 // nothing from here on is wanted; 0 if not known
@@ -386,12 +387,28 @@ type readahead struct {
 	pace   func(n int)
 }
 
-const (
-	autoStart = 8 << 10
-	autoMax   = 256 << 10
-	// autoRuns is how many blocks in sequence make a scan.
-	autoRuns = 2
-)
+// autoReadahead is how readahead adapts: after so many blocks in sequence it begins with
+// start bytes, and doubles up to most. With start or most zero there is none.
+type autoReadahead struct{ start, most, after int }
+
+// defaultAuto is RocksDB's.
+var defaultAuto = autoReadahead{start: 8 << 10, most: 256 << 10, after: 2}
+
+// autoOf fills in the defaults; negative sizes mean no readahead.
+func autoOf(o *ReaderOptions) autoReadahead {
+	a := defaultAuto
+	if o.InitialReadahead != 0 {
+		a.start = max(o.InitialReadahead, 0)
+	}
+	if o.MaxReadahead != 0 {
+		a.most = max(o.MaxReadahead, 0)
+	}
+	if o.ReadaheadAfter != 0 {
+		a.after = max(o.ReadaheadAfter, 0)
+	}
+	a.start = min(a.start, a.most)
+	return a
+}
 
 // read returns n bytes at off, borrowed until the next read, or nil when the
 // caller had better read them itself.
@@ -405,14 +422,15 @@ func (a *readahead) read(r *Reader, off uint64, n int) ([]byte, error) {
 	size := a.fixed
 	if size == 0 {
 		if !sequential {
-			a.runs, a.size = 0, autoStart
-			return nil, nil
+			a.runs, a.size = 0, a.auto.start
+		} else {
+			a.runs++
 		}
-		if a.runs++; a.runs <= autoRuns {
+		if a.auto.start == 0 || a.runs < a.auto.after {
 			return nil, nil
 		}
 		size = a.size
-		a.size = min(2*a.size, autoMax)
+		a.size = min(2*a.size, a.auto.most)
 	}
 	end := uint64(r.footerStart)
 	if a.limit > off {

@@ -8,7 +8,7 @@ import (
 
 // VerifyChecksums reads the whole file and checks the checksum of every block.
 func (r *Reader) VerifyChecksums() error {
-	ahead := &readahead{fixed: autoMax}
+	ahead := &readahead{fixed: defaultAuto.most}
 	for _, m := range r.metas {
 		if m.Name == block.MetaProperties || m.Name == block.MetaPropertiesOld {
 			if _, err := r.readProperties(m.Handle, &readahead{fixed: 1}); err != nil {

@@ -95,6 +95,9 @@ type Reader interface {
 	Close() error
 }
 
+// Readahead is what readahead that adapts hands on from file to file.
+type Readahead struct{ Size int }
+
 // IterOptions tunes an iterator over a table.
 type IterOptions struct {
 	// NoFill keeps blocks that the iterator reads out of the block cache
@@ -103,6 +106,11 @@ type IterOptions struct {
 	// ReadaheadSize is a fixed readahead in bytes; zero lets it adapt. With a fixed
 	// one blocks come through read calls, never through a mapping of the file.
 	ReadaheadSize int
+	// PastUpper lets readahead go beyond Upper.
+	PastUpper bool
+	// Carry, if not nil, takes the size that adapting readahead had reached in the file before, and
+	// leaves that of this one when the iterator is closed: the iterators of a level's files share one.
+	Carry *Readahead
 	// VerifyChecksums checks each block that comes from storage, NoVerify trusts
 	// them; with neither the Reader's options decide.
 	VerifyChecksums, NoVerify bool
