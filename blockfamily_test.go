@@ -24,6 +24,7 @@ func TestBlockOptionsComeBack(t *testing.T) {
 		DataBlockIndexType: DataBlockBinaryAndHash, DataBlockHashTableUtilRatio: 0.5, Checksum: XXHash64, FilterPolicy: RibbonFilter(9.5),
 		WholeKeyFiltering: Off, EnableIndexCompression: Off, OptimizeFiltersForMemory: true, UseDeltaEncoding: On,
 		NoBlockCache: true, CacheIndexAndFilterBlocks: true, PinL0FilterAndIndexBlocksInCache: true,
+		InitialAutoReadaheadSize: 16 << 10, MaxAutoReadaheadSize: 1 << 20, NumFileReadsForAutoReadahead: ReadaheadAtOnce,
 	}
 	v := reflect.ValueOf(table)
 	for i := range v.NumField() {

@@ -10,6 +10,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/table"
+	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
 // Request is one key of a MultiGet, and its answer.
@@ -61,6 +62,39 @@ var multiStates = sync.Pool{New: func() any { return new(multiState) }}
 // that are not in the cache are read in parallel. Requests may come in any order.
 func (r *Reader) MultiGet(reqs []Request) {
 	m := multiStates.Get().(*multiState)
+	if r.Faultable() {
+		r.multiGetFaultable(m, reqs)
+		return
+	}
+	r.multiGet(m, reqs)
+}
+
+// multiGetFaultable is MultiGet for a mapped file. A fault is the error of the requests that
+// are not answered yet, and leaves nothing of the cache held but what the others pin.
+func (r *Reader) multiGetFaultable(m *multiState, reqs []Request) {
+	m.groups = m.groups[:0]
+	m.index.open = false
+	if err := r.multiGetGuarded(m, reqs); err != nil {
+		m.index.close()
+		for i := range m.groups {
+			r.release(&m.groups[i].ref)
+		}
+		for i := range reqs {
+			if q := &reqs[i]; !q.Found && q.Err == nil {
+				q.Err = err
+			}
+		}
+	}
+}
+
+func (r *Reader) multiGetGuarded(m *multiState, reqs []Request) (err error) {
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &err)
+	r.multiGet(m, reqs)
+	return nil
+}
+
+func (r *Reader) multiGet(m *multiState, reqs []Request) {
 	o := fetchOptions{kind: blockcache.Data, fill: true, verify: r.opts.VerifyChecksums}
 	if len(reqs) > 0 { // the same for all keys of a call
 		o.perf = reqs[0].Look.Perf

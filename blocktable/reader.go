@@ -377,10 +377,35 @@ var getStates = sync.Pool{New: func() any { return new(getState) }}
 // Get finds the newest entry of look.UserKey that look may see. The value is
 // pinned by pin if it lies in the cache; without a cache it is the collector's.
 func (r *Reader) Get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
+	if r.Faultable() {
+		return r.getFaultable(look, pin)
+	}
+	return r.getIn(getStates.Get().(*getState), look, pin)
+}
+
+// getFaultable is Get for a mapped file. It has a guard of its own, so that a fault leaves
+// nothing of the cache held.
+func (r *Reader) getFaultable(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &err)
+	g := getStates.Get().(*getState)
+	returned := false
+	defer func() {
+		if !returned { // g does not go back to the pool
+			value, ok = nil, false
+			g.index.close()
+		}
+	}()
+	value, trailer, ok, err = r.getIn(g, look, pin)
+	returned = true
+	return value, trailer, ok, err
+}
+
+func (r *Reader) getIn(g *getState, look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
 	if may, err := r.mayContain(look); !may {
+		getStates.Put(g)
 		return nil, 0, false, err
 	}
-	g := getStates.Get().(*getState)
 	o := fetchOptions{kind: blockcache.Data, fill: !look.NoFill, verify: r.opts.VerifyChecksums && !look.NoVerify, perf: look.Perf}
 	if r.partitioned && r.tracer() != nil {
 		o.point = g.point.begin(look)

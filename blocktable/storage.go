@@ -306,8 +306,7 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 	if o.fill && r.cache != nil && (r.compressed || size == int(h.Size)) {
 		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
 		if hold, buf := r.cache.Reserve(key, size+r.room(o.kind), o.kind, r.priority(o.kind)); hold != 0 {
-			if err := dec.Decode(buf[:size], typ, body); err != nil {
-				r.cache.Abort(hold)
+			if err := r.decodeInto(hold, dec, buf[:size], typ, body); err != nil {
 				return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
 			}
 			return r.publish(hold, buf, size, h, o, binary.LittleEndian.Uint32(raw[n+1:])), nil
@@ -321,6 +320,20 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 		return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
 	}
 	return blockRef{data: out}, nil
+}
+
+// decodeInto decompresses into memory that Reserve returned, and gives it back after an
+// error, or a fault in a mapping.
+func (r *Reader) decodeInto(hold blockcache.Handle, dec *compress.Decoder, dst []byte, typ compress.Type, body []byte) (err error) {
+	done := false
+	defer func() {
+		if !done || err != nil {
+			r.cache.Abort(hold)
+		}
+	}()
+	err = dec.Decode(dst, typ, body)
+	done = true
+	return err
 }
 
 // publish makes the block of n bytes at the start of buf, which Reserve returned,
