@@ -616,7 +616,7 @@ type ColumnFamilyOptions struct {
 
 	// BlockProtectionBytesPerKey is how many bytes of checksum each entry of a block-based file has
 	// while its block is in memory, beside a parity byte: 0 (the default), 1, 2, 4 or 8. Reads check what they
-	// return; protection.go says what is caught. A block that changed is dropped from the cache and read
+	// return; doc/protection.md says what is caught. A block that changed is dropped from the cache and read
 	// again from the file, once. It counts for files opened later, and is not written to OPTIONS files, where
 	// RocksDB 7.8 does not know it. RocksDB: block_protection_bytes_per_key.
 	BlockProtectionBytesPerKey int

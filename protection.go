@@ -4,22 +4,15 @@ import (
 	"fmt"
 
 	"github.com/flatrock-db/flatrock/blocktable"
+	"github.com/flatrock-db/flatrock/compaction"
+	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/hash"
+	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
 )
 
-// Protection of keys and values while they lie in memory, where no checksum of a file
-// reaches: bits that a failing module flips, or that stray writes of the process change.
-//
-// What is caught with protection on: a change of a key, a sequence number, a kind or a value, of
-// the header of an entry, of restart points and hash indexes, of the index, and of
-// what finds entries in cached blocks and memtables. A change that is confined to one byte is
-// always caught, whatever the strength; any other with probability 1 - 2^-8 for each byte of
-// strength and 2^-8 for the parity byte that comes with them. What a read does not return,
-// and that does not decide what it returns, is not looked at.
-//
-// What is not caught: changes of filters (a key that is there may then be missed, as in
-// RocksDB), of values after a read has returned them, of links of a memtable other than those that lead
-// out of it or to another entry than the next, and of the engine's own structures on the Go heap.
+// Protection of keys and values while they lie in memory; doc/protection.md says what is
+// caught and what is not.
 
 // BlockDamageError is the error of a read that met a block which changed in memory after it
 // was read from its file. It names the file, the block and the entry, and matches ErrCorruption.
@@ -36,6 +29,31 @@ func (o *ColumnFamilyOptions) validateProtection() error {
 	} {
 		if !hash.ValidProtection(p.bytes) {
 			return fmt.Errorf("%s %d: want 0, 1, 2, 4 or 8", p.name, p.bytes)
+		}
+	}
+	return nil
+}
+
+// damagedTombstone is the error for fragment i of the file's range tombstones. They were read
+// when the file was opened, and stay damaged until it is opened again.
+func (h *tableHandle) damagedTombstone(i int) error {
+	offset := int64(-1)
+	if b, ok := block.FindMeta(h.block.MetaBlocks(), block.MetaRangeDel); ok {
+		offset = int64(b.Offset)
+	}
+	err := keys.Corruptf(manifest.TableName("", h.meta.Number), offset, "fragment %d of the range tombstones changed in memory after they were read: it does not match its checksum", i)
+	h.cf.db.metrics.damagedBlocks.Add(1)
+	h.cf.db.log.Error("a range tombstone changed in memory", "family", h.cf.name, "err", err)
+	return err
+}
+
+// checkTombstones refuses to compact files whose range tombstones changed in memory.
+func checkTombstones(choice *compaction.Choice, handles map[uint64]*tableHandle) error {
+	for _, f := range choice.Files() {
+		if h := handles[f.Number]; h.tombs.Protected() {
+			if i := h.tombs.Damaged(); i >= 0 {
+				return h.damagedTombstone(i)
+			}
 		}
 	}
 	return nil

@@ -135,3 +135,57 @@ func TestProtectionOptionsAreValidated(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedRangeTombstonesAreErrors changes a tombstone that an open file holds.
+func TestDamagedRangeTombstonesAreErrors(t *testing.T) {
+	for _, protection := range []int{0, 1} {
+		db, err := Open("db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+			BlockProtectionBytesPerKey: protection, DisableAutoCompactions: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			if err := db.Put(nil, fmt.Appendf(nil, "key%03d", i), []byte("v")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Flush(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.DeleteRange(nil, []byte("key020"), []byte("key040")); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Flush(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		deleted := func() error {
+			_, err := db.Get(nil, []byte("key030"), nil)
+			return err
+		}
+		if err := deleted(); !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+		db.mu.Lock()
+		for _, h := range db.defaultCF.tables {
+			if h.tombs != nil {
+				_, end := h.tombs.Span(0)
+				end[3] = '0'
+				end[4] = '2' // the range ends at key020 or before
+				end[5] = '0'
+			}
+		}
+		db.mu.Unlock()
+		err = deleted()
+		if protection == 0 && err != nil || protection == 1 && !errors.Is(err, ErrCorruption) {
+			t.Errorf("protection %d: a read under a damaged range tombstone: %v", protection, err)
+		}
+		if protection == 1 {
+			if err := db.CompactRange(t.Context(), nil, nil, nil); !errors.Is(err, ErrCorruption) {
+				t.Errorf("a compaction of a damaged range tombstone: %v", err)
+			}
+		}
+		if err := db.Close(); err != nil && !errors.Is(err, ErrBackground) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -28,6 +28,9 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 		}
 		bounds = choice.Boundaries(cf.order, anchors, n)
 	}
+	if err := checkTombstones(choice, handles); err != nil {
+		return nil, err
+	}
 	if len(bounds) == 0 {
 		return db.runPart(ctx, cf, choice, 0, cf.jobOf(ctx, choice, files, handles, nil, nil))
 	}

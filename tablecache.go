@@ -66,6 +66,12 @@ func (h *tableHandle) get(look *keys.Lookup, pin *table.Pin) (value []byte, trai
 // of what a read found, if that is older.
 func (h *tableHandle) hideCovered(look *keys.Lookup, pin *table.Pin, value []byte, trailer uint64, ok bool, err error) ([]byte, uint64, bool, error) {
 	if h.tombs != nil && err == nil {
+		if h.tombs.Protected() {
+			if i := h.tombs.DamagedAt(look.UserKey); i >= 0 {
+				pin.Release()
+				return nil, 0, false, h.damagedTombstone(i)
+			}
+		}
 		cover := h.tombs.Cover(look.UserKey, look.Seq)
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
 			pin.Release()
@@ -200,6 +206,9 @@ func (cf *ColumnFamily) openTableFile(meta *manifest.FileMetadata, level int, op
 	}
 	if ts := h.reader().Tombstones(); len(ts) > 0 && !(level > 0 && mutation.On(mutation.ForgetRangeTombstones)) {
 		h.tombs = rangedel.New(cf.order, ts).Clip(meta.SmallestKey, meta.LargestKey, meta.LargestIsExclusive())
+		if h.block != nil {
+			h.tombs.Protect(cf.mutable().BlockProtectionBytesPerKey)
+		}
 	}
 	return h, nil
 }

@@ -28,7 +28,7 @@ var mayImport = map[string]string{
 	"internal/table":       "internal/perf internal/keys",
 	"internal/entity":      "internal/coding internal/keys",
 	"internal/blob":        "mmapfs internal/compress internal/coding internal/hash internal/keys",
-	"internal/rangedel":    "internal/table internal/keys", // table defines the tombstone
+	"internal/rangedel":    "internal/table internal/hash internal/keys", // table defines the tombstone; hash: checksums of fragments in memory
 	"internal/record":      "internal/hash internal/keys",
 	"internal/wal":         "internal/record mmapfs internal/coding internal/keys github.com/klauspost/compress", // zstd: one stream over all records of a log
 	"internal/manifest":    "internal/record mmapfs internal/coding internal/keys github.com/zeebo/xxh3",         // xxh3: unique file ids

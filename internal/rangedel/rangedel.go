@@ -48,6 +48,9 @@ type List struct {
 	images []uint64
 	first  int // index in seqs of frags[0]: more than 0 in a clipped list
 	seqs   seqSets
+
+	sums   []byte // with Protect
+	sumLen int
 }
 
 // fragment is a span of user keys [start, end).
