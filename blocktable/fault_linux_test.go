@@ -32,7 +32,9 @@ func TestFaultsInTheMiddleOfReadsHoldNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	value := make([]byte, 1000)
 	const n = 2000
-	key := func(i int) []byte { return fmt.Appendf(nil, "a long prefix that all keys have, for the index to be compressed %06d", i) }
+	key := func(i int) []byte {
+		return fmt.Appendf(nil, "a long prefix that all keys have, for the index to be compressed %06d", i)
+	}
 	for i := range n {
 		for j := range value {
 			value[j] = byte(rng.Uint32())
