@@ -30,7 +30,7 @@ func ingestFamilies() map[string]*ColumnFamilyOptions {
 		"plain": small(ColumnFamilyOptions{
 			PrefixExtractor: FixedPrefix(3), MemTable: MemTableOptions{Kind: HashSkipList, BucketCount: 64}, Table: PlainTableOptions{},
 		}),
-		"universal": small(ColumnFamilyOptions{CompactionStyle: CompactionStyleUniversal, Table: BlockBasedTableOptions{BlockSize: 300}}),
+		"universal": small(ColumnFamilyOptions{CompactionStyle: CompactionStyleUniversal, Table: BlockBasedTableOptions{BlockSize: 300, FilterPolicy: BloomFilter(10)}}),
 		"total":     small(ColumnFamilyOptions{Table: PlainTableOptions{HashTableRatio: TotalOrder, StoreIndexInFile: Off}}),
 		"reverse":   small(ColumnFamilyOptions{Comparator: ReverseBytewise, Compression: ZSTDCompression, Table: BlockBasedTableOptions{IndexType: TwoLevelIndexSearch, MetadataBlockSize: 128, BlockSize: 200}}),
 	}
