@@ -88,7 +88,7 @@ func (db *DB) assessLocked(cf *ColumnFamily) {
 	po := cf.compactionOptions()
 	v := cf.files.version
 	s.pending = compaction.PendingBytes(v, po, compaction.Shape(v, po))
-	level0 := len(v.Levels[0])
+	level0 := compaction.DelayRuns(v, po)
 	s.cause = stallOf(o, len(cf.immutables), level0, s.pending)
 	s.counts[s.cause]++
 	s.speedup = level0 >= speedupFiles(o) ||

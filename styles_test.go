@@ -472,3 +472,62 @@ func TestNoFileIsLeftAfterCompactions(t *testing.T) {
 		}
 	}
 }
+
+// A queue of events that keeps the last gigabyte, and nothing older than a day.
+func ExampleFIFOOptions() {
+	db, err := Open("events", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+		CompactionStyle:       CompactionStyleFIFO,
+		CompactionOptionsFIFO: FIFOOptions{MaxTableFilesSize: 1 << 30},
+		TTL:                   24 * 60 * 60,
+	}})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	fmt.Println(db.Put(nil, []byte("2026-11-30T22:33:49Z"), []byte("started")))
+	// Output: <nil>
+}
+
+// Sorted runs that may differ by a fifth, and take at most half as much space again.
+func ExampleUniversalOptions() {
+	u := DefaultUniversalOptions()
+	u.SizeRatio, u.MaxSizeAmplificationPercent = 20, 50
+	db, err := Open("writes", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+		CompactionStyle: CompactionStyleUniversal, CompactionOptionsUniversal: u,
+	}})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	fmt.Println(db.DefaultColumnFamily().Options().CompactionOptionsUniversal.SizeRatio)
+	// Output: 20
+}
+
+// The files of level 0 are merged into the last level, and nothing else is touched.
+func ExampleColumnFamily_CompactFiles() {
+	ctx := context.Background()
+	db, err := Open("files", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	for _, key := range []string{"a", "b"} {
+		if err := db.Put(nil, []byte(key), []byte("1")); err != nil {
+			panic(err)
+		}
+		if err := db.Flush(ctx, nil); err != nil {
+			panic(err)
+		}
+	}
+	m, err := db.GetColumnFamilyMetaData()
+	if err != nil {
+		panic(err)
+	}
+	var names []string
+	for _, f := range m.Levels[0].Files {
+		names = append(names, f.Name)
+	}
+	out, err := db.CompactFiles(ctx, nil, names, 6)
+	fmt.Println(len(names), "files into", len(out), err)
+	// Output: 2 files into 1 <nil>
+}

@@ -361,6 +361,9 @@ func (s *scripted) scores(c *script.Command) string {
 			fmt.Fprintf(&out, "L%d %.2f\n", sc.Level, sc.Score)
 		}
 	}
+	if n := compaction.DelayRuns(s.v, o); n != len(s.v.Levels[0]) {
+		fmt.Fprintf(&out, "runs %d\n", n)
+	}
 	fmt.Fprintf(&out, "pending %.1fM\n", float64(compaction.PendingBytes(s.v, o, shape))/(1<<20))
 	return out.String()
 }

@@ -81,6 +81,18 @@ func (in *Input) sortedRuns() (runs []sortedRun) {
 	return runs
 }
 
+// DelayRuns is what write stalls compare with the triggers of L0: its files, and in
+// the universal style the deeper levels with files too, each a sorted run.
+func DelayRuns(v *manifest.Version, o *Options) int {
+	n := len(v.Levels[0])
+	for level := 1; level < v.NumLevels() && o.Style == Universal; level++ {
+		if len(v.Levels[level]) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (in *Input) scoreUniversal() float64 {
 	n := 0
 	for _, r := range in.sortedRuns() {
