@@ -39,6 +39,23 @@ func TestEveryKindOfFamily(t *testing.T) {
 	}
 }
 
+// TestStylesUnderLoad has every style of compaction go on where the other engine
+// stopped in the middle of it.
+func TestStylesUnderLoad(t *testing.T) {
+	for i, f := range styleSpecs {
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			f.Name, f.Buffer = "default", 64<<10
+			w := newWorld(t, 500+uint64(i), f)
+			w.create(true, randomRocksDB(rand.New(rand.NewPCG(uint64(i), 1)))).writes(4000).crash()
+			w.open(false).check().writes(4000).crash()
+			w.open(true).check().writes(4000).crash()
+			w.open(false).check().writes(2000).check().close()
+			w.open(true).check().compactAll().check().close()
+		})
+	}
+}
+
 // TestAllFamiliesTogether has every kind of family in one database, with batches
 // over them.
 func TestAllFamiliesTogether(t *testing.T) {
