@@ -39,6 +39,9 @@ type CompactRangeOptions struct {
 	// BottommostLevelCompaction says when the last level is written anew. RocksDB:
 	// bottommost_level_compaction.
 	BottommostLevelCompaction BottommostLevelCompaction
+	// MaxSubcompactions is how many parts a compaction may be done in at once. Zero means
+	// Options.MaxSubcompactions. RocksDB: max_subcompactions.
+	MaxSubcompactions int
 }
 
 // manualCompaction is a CompactRange that waits for its turn or runs.
@@ -47,6 +50,8 @@ type manualCompaction struct {
 	steps     compaction.Manual // guarded by db.mu
 	exclusive bool
 	once      bool // CompactFiles: there are no further steps
+	parts     int  // MaxSubcompactions, zero for the database's
+	disabled  bool // by DisableManualCompaction; guarded by db.mu
 	ctx       context.Context
 	cancel    context.CancelFunc
 	done      bool // guarded by db.mu
@@ -71,7 +76,7 @@ func (cf *ColumnFamily) CompactRange(ctx context.Context, o *CompactRangeOptions
 		return err
 	}
 	db := cf.db
-	m := &manualCompaction{cf: cf, exclusive: o.ExclusiveManualCompaction.or(true)}
+	m := &manualCompaction{cf: cf, exclusive: o.ExclusiveManualCompaction.or(true), parts: o.MaxSubcompactions}
 	m.steps = compaction.Manual{
 		Start: start, End: end, Bottommost: o.BottommostLevelCompaction, Filter: cf.hasCompactionFilter(),
 		NextFile: db.manifest.NextFileNumber(), ChangeLevel: o.ChangeLevel, TargetLevel: o.TargetLevel,
@@ -80,10 +85,11 @@ func (cf *ColumnFamily) CompactRange(ctx context.Context, o *CompactRangeOptions
 	defer m.cancel()
 	defer context.AfterFunc(db.lifetime, m.cancel)()
 	db.mu.Lock()
-	if db.stopping {
+	if err := db.beginManualLocked(m); err != nil {
 		db.mu.Unlock()
-		return ErrClosed
+		return err
 	}
+	defer db.endManual(m)
 	if m.exclusive {
 		db.sched.exclusive++
 	}
@@ -101,14 +107,17 @@ func (cf *ColumnFamily) CompactRange(ctx context.Context, o *CompactRangeOptions
 		db.sched.exclusive--
 		db.work.Broadcast()
 	}
+	err := m.outcome(ctx)
 	db.mu.Unlock()
-	return m.outcome(ctx)
+	return err
 }
 
-// outcome is what the caller learns.
+// outcome is what the caller learns. It holds db.mu.
 func (m *manualCompaction) outcome(ctx context.Context) error {
-	switch {
-	case m.err != nil && ctx.Err() == nil && errors.Is(m.err, context.Canceled):
+	switch canceled := m.err != nil && ctx.Err() == nil && errors.Is(m.err, context.Canceled); {
+	case canceled && m.disabled:
+		return fmt.Errorf("%w: DisableManualCompaction", ErrPaused)
+	case canceled:
 		return ErrClosed
 	case errors.Is(m.err, compaction.ErrRefused):
 		return fmt.Errorf("%w: column family %q: %w", ErrInvalidArgument, m.cf.name, m.err)
@@ -124,7 +133,57 @@ func (db *DB) pickManualLocked(m *manualCompaction) (*compaction.Choice, error) 
 	if m.cf.ingesting || m.exclusive && db.sched.compactions > 0 {
 		return nil, compaction.ErrBusy
 	}
-	return m.steps.Next(m.cf.pickerInputLocked())
+	c, err := m.steps.Next(m.cf.pickerInputLocked())
+	if c != nil {
+		c.MaxSubcompactions = m.parts
+	}
+	return c, err
+}
+
+// beginManualLocked enters a CompactRange or CompactFiles, unless none may begin.
+func (db *DB) beginManualLocked(m *manualCompaction) error {
+	switch {
+	case db.stopping:
+		return ErrClosed
+	case db.sched.manualDisabled > 0:
+		return fmt.Errorf("%w: DisableManualCompaction", ErrPaused)
+	}
+	if db.sched.manuals == nil {
+		db.sched.manuals = map[*manualCompaction]bool{}
+	}
+	db.sched.manuals[m] = true
+	return nil
+}
+
+func (db *DB) endManual(m *manualCompaction) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	delete(db.sched.manuals, m)
+	db.work.Broadcast()
+}
+
+// DisableManualCompaction cancels the calls of CompactRange and CompactFiles under way, waits for them to
+// end, and lets none begin, until EnableManualCompaction has been called as often. They return
+// ErrPaused. What they have done so far stays. RocksDB: DisableManualCompaction.
+func (db *DB) DisableManualCompaction() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.sched.manualDisabled++
+	for m := range db.sched.manuals {
+		m.disabled = true
+		m.cancel()
+	}
+	for len(db.sched.manuals) > 0 {
+		db.work.Broadcast()
+		db.work.Wait()
+	}
+}
+
+// EnableManualCompaction takes one DisableManualCompaction back.
+func (db *DB) EnableManualCompaction() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.sched.manualDisabled = max(0, db.sched.manualDisabled-1)
 }
 
 // stepEnded follows a step that ran: the next one, or the end. The caller holds db.mu.
@@ -150,6 +209,8 @@ type CompactionOptions struct {
 	// OutputFileSizeLimit is the size in bytes at which an output ends. Zero means the target of
 	// the output level. RocksDB: output_file_size_limit.
 	OutputFileSizeLimit int64
+	// MaxSubcompactions is as in CompactRangeOptions.
+	MaxSubcompactions int
 }
 
 // CompactFiles merges table files of the default column family into a level; see ColumnFamily.CompactFiles.
@@ -180,11 +241,16 @@ func (cf *ColumnFamily) CompactFiles(ctx context.Context, o *CompactionOptions, 
 		}
 		numbers = append(numbers, n)
 	}
-	m := &manualCompaction{cf: cf, once: true, ctx: ctx, cancel: func() {}}
+	m := &manualCompaction{cf: cf, once: true}
+	m.ctx, m.cancel = context.WithCancel(ctx)
+	defer m.cancel()
 	db.mu.Lock()
+	if err := db.beginManualLocked(m); err != nil {
+		db.mu.Unlock()
+		return nil, err
+	}
+	defer db.endManual(m)
 	switch {
-	case db.stopping:
-		err = ErrClosed
 	case db.background != nil:
 		err = db.background
 	case cf.ingesting || db.sched.exclusive > 0:
@@ -195,27 +261,32 @@ func (cf *ColumnFamily) CompactFiles(ctx context.Context, o *CompactionOptions, 
 		choice, err = compaction.PickFiles(cf.pickerInputLocked(), numbers, outputLevel)
 	}
 	if err != nil {
+		m.err = err
+		outcome := m.outcome(ctx)
 		db.mu.Unlock()
 		if errors.Is(err, compaction.ErrBusy) {
 			return nil, fmt.Errorf("%w: column family %q: CompactFiles: %w", ErrBusy, cf.name, err)
 		}
-		m.err = err
-		return nil, m.outcome(ctx)
+		return nil, outcome
 	}
 	if o != nil && o.OutputFileSizeLimit > 0 && outputLevel > 0 {
 		choice.TargetFileSize, choice.StretchFileSize = uint64(o.OutputFileSizeLimit), 0
 	}
-	job := db.compactionJobLocked(ctx, cf, choice, m)
+	if o != nil {
+		choice.MaxSubcompactions = o.MaxSubcompactions
+	}
+	job := db.compactionJobLocked(m.ctx, cf, choice, m)
 	db.workers.Add(1) // Close waits for it
 	db.mu.Unlock()
 	job()
 	db.workers.Done()
 	db.mu.Lock()
-	defer db.mu.Unlock()
+	err = m.outcome(ctx)
+	db.mu.Unlock()
 	for _, f := range choice.Outputs {
 		outputs = append(outputs, filepath.Base(manifest.TableName("", f.Number)))
 	}
-	return outputs, m.outcome(ctx)
+	return outputs, err
 }
 
 // releasedSnapshot lets files go through a compaction that hold what only the

@@ -13,12 +13,14 @@ import (
 type schedule struct {
 	flushes, compactions int  // under way
 	exclusive            int  // calls of CompactRange that let no other compaction begin
+	manualDisabled       int  // calls of DisableManualCompaction that were not taken back yet
 	paused               int  // calls of PauseBackgroundWork that were not continued yet
 	held                 bool // automatic compactions wait for space on the disk
 	resuming             bool // a goroutine tries to resume
 	// nextFlush and nextCompaction are the ids of the families to ask first, so
 	// that a busy family does not starve the others.
 	nextFlush, nextCompaction uint32
+	manuals                   map[*manualCompaction]bool // calls of CompactRange and CompactFiles under way
 }
 
 // dispatchLoop starts flushes and compactions, each on a goroutine of its own, as

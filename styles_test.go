@@ -376,6 +376,34 @@ func TestCompactFiles(t *testing.T) {
 	}
 }
 
+func TestDisableManualCompaction(t *testing.T) {
+	ctx := context.Background()
+	s := newStyleTest(t, &ColumnFamilyOptions{DisableAutoCompactions: true, TTL: NoTTL})
+	s.file(0, 10, "a")
+	s.must(s.db.PauseBackgroundWork(ctx)) // a CompactRange waits
+	s.db.DisableManualCompaction()
+	s.db.DisableManualCompaction()
+	s.db.EnableManualCompaction()
+	if _, err := s.db.CompactFiles(ctx, nil, s.names(0), 6); !errors.Is(err, ErrPaused) {
+		t.Errorf("CompactFiles while disabled: %v", err)
+	}
+	s.db.EnableManualCompaction()
+	outcome := make(chan error)
+	go func() { outcome <- s.db.CompactRange(ctx, nil, nil, nil) }()
+	s.must(s.db.waitUntil(ctx, func() (bool, error) { return len(s.db.sched.manuals) == 1, nil }))
+	s.must(s.db.ContinueBackgroundWork())
+	s.db.DisableManualCompaction()
+	if err := <-outcome; err != nil && !errors.Is(err, ErrPaused) { // it may have been faster
+		t.Errorf("a CompactRange that was disabled: %v", err)
+	}
+	if len(s.db.sched.manuals) > 0 {
+		t.Error("one is still under way")
+	}
+	s.db.EnableManualCompaction()
+	s.must(s.db.CompactRange(ctx, &CompactRangeOptions{MaxSubcompactions: 3}, nil, nil))
+	s.want("enabled", "0 0 0 0 0 0 1")
+}
+
 func TestWaitForCompact(t *testing.T) {
 	ctx := context.Background()
 	s := newStyleTest(t, &ColumnFamilyOptions{TTL: NoTTL, Level0FileNumCompactionTrigger: 2})

@@ -17,7 +17,11 @@ const maxAnchors = 128
 // the key range (RocksDB: subcompactions). Their outputs count together.
 func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle) (*compaction.Result, error) {
 	var bounds [][]byte
-	if n := db.mutable().MaxSubcompactions; n > 1 && choice.Splits() {
+	n := db.mutable().MaxSubcompactions
+	if choice.MaxSubcompactions > 0 {
+		n = choice.MaxSubcompactions
+	}
+	if n > 1 && choice.Splits() {
 		var anchors []compaction.Anchor
 		for _, f := range choice.Files() {
 			a, err := handles[f.Number].anchors(maxAnchors)

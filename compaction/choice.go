@@ -78,6 +78,8 @@ type Choice struct {
 	Uncompressed bool
 	// Temperature is recorded in the outputs.
 	Temperature uint8
+	// MaxSubcompactions is how many jobs may share the work, zero for as many as usual.
+	MaxSubcompactions int
 	// Outputs are the files that were written, once it has been run.
 	Outputs []*manifest.FileMetadata
 }
