@@ -130,7 +130,7 @@ func (db *DB) load(h *tableHandle) error {
 	}
 
 	db.mu.Lock()
-	if err == nil && cf.tables[h.meta.Number] == h && !db.stopping {
+	if err == nil && cf.tables[h.meta.Number] == h && !db.stopping && !cf.dropped.Load() { // else nothing is published any more
 		var files *fileSet
 		if files, err = cf.newFileSet(cf.files.version); err == nil {
 			cf.files = files

@@ -1,6 +1,7 @@
 package flatrock
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -113,9 +114,17 @@ func (cf *ColumnFamily) GetColumnFamilyMetaData() (ColumnFamilyMetaData, error) 
 
 // GetLiveFilesMetaData describes the table files of all families. RocksDB: GetLiveFilesMetaData.
 func (db *DB) GetLiveFilesMetaData() ([]LiveFileMetaData, error) {
+	return liveFilesOf(db.ColumnFamilies())
+}
+
+// liveFilesOf describes the table files of families; those that are dropped meanwhile have none.
+func liveFilesOf(families []*ColumnFamily) ([]LiveFileMetaData, error) {
 	var out []LiveFileMetaData
-	for _, cf := range db.ColumnFamilies() {
+	for _, cf := range families {
 		m, err := cf.GetColumnFamilyMetaData()
+		if errors.Is(err, ErrColumnFamilyDropped) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -485,7 +485,15 @@ func (db *DB) writeOptionsLocked() error {
 	for _, cf := range db.ColumnFamilies() {
 		cf.writeOptions(f)
 	}
-	return optionsfile.Write(db.fs, db.dir, db.manifest.NewFileNumber(), f)
+	if err := optionsfile.Write(db.fs, db.dir, db.manifest.NewFileNumber(), f); err != nil {
+		return err
+	}
+	db.whenDeletable(func() {
+		if err := optionsfile.Prune(db.fs, db.dir); err != nil {
+			db.log.Warn("deleting older OPTIONS files", "err", err) // the next file that is written tries again
+		}
+	})
+	return nil
 }
 
 func (db *DB) writeDBOptions(f *optionsfile.File) {

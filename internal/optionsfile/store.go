@@ -124,10 +124,7 @@ func Write(fsys mmapfs.FS, dir string, number uint64, f *File) error {
 	if err := fsys.Rename(temp, path); err != nil {
 		return err
 	}
-	if err := fsys.SyncDir(dir); err != nil {
-		return err
-	}
-	return prune(fsys, dir)
+	return fsys.SyncDir(dir)
 }
 
 // writeVerified makes sure that what is on disk reads as f: a value that breaks
@@ -171,8 +168,8 @@ func (f *File) differs(base string, back *File) error {
 	return nil
 }
 
-// prune removes all but the newest files.
-func prune(fsys mmapfs.FS, dir string) error {
+// Prune removes all but the newest files, of which there are at most Kept.
+func Prune(fsys mmapfs.FS, dir string) error {
 	files, err := list(fsys, dir)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func TestLatestIgnoresOtherNames(t *testing.T) {
 	}
 }
 
-func TestWriteKeepsTheTwoNewest(t *testing.T) {
+func TestPruneKeepsTheTwoNewest(t *testing.T) {
 	fsys := mmapfs.NewMem()
 	for n := uint64(1); n <= 5; n++ {
 		if err := Write(fsys, ".", n*3, sample(fmt.Sprint(n))); err != nil {
@@ -52,6 +52,9 @@ func TestWriteKeepsTheTwoNewest(t *testing.T) {
 		if err != nil || number != n*3 || bufferOf(f) != fmt.Sprint(n) {
 			t.Fatalf("%d %v", number, err)
 		}
+	}
+	if err := Prune(fsys, "."); err != nil {
+		t.Fatal(err)
 	}
 	names, err := fsys.List(".")
 	if err != nil || !slices.Equal(names, []string{"OPTIONS-000012", "OPTIONS-000015"}) {

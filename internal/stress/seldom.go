@@ -43,8 +43,11 @@ func (w *worker) seldomNewer(op int) error {
 	case 10:
 		return w.updates()
 	default:
+		if err := w.db.DisableFileDeletions(); err != nil {
+			return err
+		}
 		_, err := w.db.GetLiveFilesStorageInfo(nil)
-		return err
+		return errors.Join(err, w.db.EnableFileDeletions())
 	}
 }
 
