@@ -237,6 +237,7 @@ func (db *DB) releaseAll() error {
 	for _, cf := range families {
 		db.retire(cf)
 	}
+	db.checkClosed()
 	if db.wal != nil {
 		errs = append(errs, db.wal.w.Close())
 	}

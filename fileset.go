@@ -1,6 +1,7 @@
 package flatrock
 
 import (
+	"github.com/flatrock-db/flatrock/internal/invariant"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/rangedel"
@@ -51,6 +52,7 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 			if h == nil {
 				var err error
 				if h, err = cf.openTable(meta, l, table.CallerPrefetch); err != nil {
+					fs.refs = 1 // ours
 					for _, h := range fs.unref() {
 						h.close()
 					}
@@ -74,6 +76,7 @@ func (cf *ColumnFamily) newFileSet(v *manifest.Version) (*fileSet, error) {
 	fs.refs = 0
 	fs.cf = cf
 	cf.versions++
+	fs.checkFiles()
 	return fs, nil
 }
 
@@ -95,6 +98,7 @@ func tombstoneRun(level []tableRef) (run []*rangedel.List) {
 // any more. The caller holds db.mu.
 func (fs *fileSet) unref() (dead []*tableHandle) {
 	fs.refs--
+	invariant.Check(fs.refs >= 0, "a set of files was let go once too often")
 	if fs.refs > 0 {
 		return nil
 	}

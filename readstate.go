@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/internal/invariant"
 	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -95,6 +96,7 @@ func (s *readState) freeIfIdle(slot int) {
 // references to the parts and retires the state before. The caller holds db.mu and
 // calls retire on the returned state after it has let go of db.mu.
 func (cf *ColumnFamily) publish(active *memState, immutables []*memState, files *fileSet) (old *readState) {
+	cf.checkImmutables(active, immutables)
 	s := &readState{cf: cf, active: active, immutables: immutables, files: files}
 	active.refs++
 	for _, m := range immutables {
@@ -148,7 +150,9 @@ type garbage struct {
 func (db *DB) unrefLocked(s *readState) garbage {
 	var g garbage
 	drop := func(m *memState) {
-		if m.refs--; m.refs == 0 {
+		m.refs--
+		invariant.Check(m.refs >= 0, "memtable %d was let go once too often", m.id)
+		if m.refs == 0 {
 			g.memtables = append(g.memtables, m)
 		}
 	}

@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"github.com/flatrock-db/flatrock/internal/invariant"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/manifest"
@@ -13,9 +14,10 @@ const entryOverhead = 32
 
 // outputs spreads what a job keeps over files.
 type outputs struct {
-	job   *Job
-	res   *Result
-	spans []span // range tombstones not written yet, in order
+	lastKey []byte // only with the tag flatrock_invariants
+	job     *Job
+	res     *Result
+	spans   []span // range tombstones not written yet, in order
 
 	open    bool
 	current Output
@@ -48,6 +50,13 @@ func (o *outputs) add(g *group) error {
 	}
 	if err := o.start(); err != nil {
 		return err
+	}
+	if invariant.Enabled {
+		invariant.Check(o.entries == 0 || o.job.Order.Compare(o.lastKey, g.userKey) < 0, "an output has key %q after %q", g.userKey, o.lastKey)
+		o.lastKey = append(o.lastKey[:0], g.userKey...)
+		for i := 1; i < len(g.kept); i++ {
+			invariant.Check(g.kept[i].trailer < g.kept[i-1].trailer, "key %q: %s is written after %s", g.userKey, entryText(g.userKey, g.kept[i].trailer), entryText(g.userKey, g.kept[i-1].trailer))
+		}
 	}
 	for _, e := range g.kept {
 		if err := o.current.Writer.Add(g.userKey, e.trailer, g.value(e)); err != nil {

@@ -199,6 +199,7 @@ func Live(ctx context.Context, cfg Config, fsys mmapfs.FS, stats *Stats) error {
 }
 
 func (s *session) liveRound(ctx context.Context, number uint64, fsys mmapfs.FS) error {
+	before := holdingsNow()
 	r, err := s.open(number, fsys)
 	if err != nil {
 		return err
@@ -210,5 +211,8 @@ func (s *session) liveRound(ctx context.Context, number uint64, fsys mmapfs.FS) 
 	if err == nil {
 		err = r.finish()
 	}
-	return errors.Join(err, r.db.Close())
+	if err = errors.Join(err, r.db.Close()); err == nil {
+		err = before.leaked()
+	}
+	return err
 }
