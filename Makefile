@@ -6,9 +6,9 @@ oracles    = $(shell git ls-files -co --exclude-standard '*_test.go' | xargs gre
 FUZZTIME  ?= 3s
 export CGO_ENABLED = 0
 
-.PHONY: test tools format vet build cross unit race fuzz oracle test-numa
+.PHONY: test tools format vet build cross unit race fuzz oracle test-numa harness stress
 
-test: tools format vet build cross unit race fuzz oracle test-numa
+test: tools format vet build cross unit race harness fuzz oracle test-numa
 	@echo "all checks passed"
 
 # The oracles are RocksDB itself, from Debian's packages.
@@ -46,9 +46,20 @@ test-numa:
 	@sh numa/vmtest/setup.sh
 	$(GO) run ./numa/vmtest -machines $(NUMA_MACHINES) -timeout 5m -test ./numa -test '.=^TestNUMA'
 
-# Every fuzz target for FUZZTIME.
+# Every fuzz target for FUZZTIME, or all of them together for DURATION.
 fuzz:
-	$(GO) run ./internal/house/fuzz -time $(FUZZTIME)
+	$(GO) run ./internal/house/fuzz $(if $(DURATION),-total $(DURATION),-time $(FUZZTIME))
+
+# The harnesses must find bugs that are put in (doc/testing.md), processes kill themselves at
+# named steps, and the engine holds its invariants.
+HARNESS_TAGS = flatrock_mutations flatrock_killpoints flatrock_invariants
+harness:
+	$(GO) vet -tags "$(HARNESS_TAGS)" ./...
+	$(GO) test -short -count=1 -tags "$(HARNESS_TAGS)" ./internal/stress
+
+# All harnesses for DURATION: make stress DURATION=30m
+stress:
+	$(GO) run -tags "flatrock_killpoints flatrock_invariants" ./cmd/flatrock stress --faults --duration=$(or $(DURATION),5m)
 
 # RocksDB reads what Flatrock wrote, and the other way round. See oracle/doc.go.
 oracle:

@@ -145,6 +145,9 @@ func readStress(arg *arguments) (*stressRun, error) {
 		}
 	}
 	r.modes = stressModes
+	if stress.HasKillPoints {
+		r.modes = append(slices.Clone(stressModes), "whitebox")
+	}
 	if m := arg.text("mode"); m != "" && m != "all" {
 		if m != "whitebox" && !slices.Contains(stressModes, m) {
 			return nil, usagef("--mode: expected all, live, blackbox, whitebox, faults or powerloss, found %q", m)

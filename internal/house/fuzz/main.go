@@ -1,7 +1,7 @@
 // Command fuzz runs every fuzz target of the module for a moment, one after the
 // other, and says in a line how each went. It stops at the first that fails.
 //
-//	go run ./internal/house/fuzz [-time 3s] [packages]
+//	go run ./internal/house/fuzz [-time 3s | -total 10m] [packages]
 package main
 
 import (
@@ -19,12 +19,13 @@ import (
 
 func main() {
 	each := flag.Duration("time", 3*time.Second, "how long each target runs")
+	total := flag.Duration("total", 0, "how long all targets run together; 0: as -time says")
 	flag.Parse()
 	packages := flag.Args()
 	if len(packages) == 0 {
 		packages = []string{"./..."}
 	}
-	if err := run(*each, packages); err != nil {
+	if err := run(*each, *total, packages); err != nil {
 		fmt.Fprintln(os.Stderr, "fuzz:", err)
 		os.Exit(1)
 	}
@@ -33,13 +34,16 @@ func main() {
 // target is a fuzz function.
 type target struct{ pkg, dir, name string }
 
-func run(each time.Duration, packages []string) error {
+func run(each, total time.Duration, packages []string) error {
 	targets, err := find(packages)
 	if err != nil {
 		return err
 	}
 	if len(targets) == 0 {
 		return fmt.Errorf("no fuzz targets in %v", packages)
+	}
+	if total > 0 {
+		each = max(time.Second, total/time.Duration(len(targets)))
 	}
 	tmp, err := os.MkdirTemp("", "flatrock-fuzz-")
 	if err != nil {
