@@ -228,9 +228,9 @@ func (c *copier) options(number uint64) error {
 	if number == 0 {
 		return nil
 	}
-	c.db.optionsMu.Lock()
-	f, number, err := optionsfile.LoadLatest(c.db.fs, c.db.dir) // a newer one may have taken its place
-	c.db.optionsMu.Unlock()
+	// A newer one may lack a family that was dropped meanwhile; this one stays while
+	// deletions are disabled.
+	f, err := optionsfile.Load(c.db.fs, c.db.dir, number)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 func openForDrops(t *testing.T) (*DB, *ColumnFamily) {
 	t.Helper()
-	db, err := Open("/db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true})
+	db, err := Open("/db", &Options{FS: mmapfs.NewFault(mmapfs.NewMem()), CreateIfMissing: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +63,36 @@ func TestLoadingOutlivesItsFamily(t *testing.T) {
 	}
 	if n, err := db.fs.Stat(manifest.TableName("/db", h.meta.Number)); err == nil {
 		t.Errorf("the file is left, with %d bytes", n.Size())
+	}
+}
+
+// TestCheckpointHasTheOptionsOfItsFamilies: a family that is dropped while a checkpoint
+// is made is in the checkpoint as it was. Its options were those after the drop.
+func TestCheckpointHasTheOptionsOfItsFamilies(t *testing.T) {
+	db, cf := openForDrops(t)
+	fault := db.fs.(*mmapfs.FaultFS)
+	dropped := false
+	fault.SetHook(func(op mmapfs.Op, name string) error {
+		if op != mmapfs.OpLink || dropped {
+			return nil
+		}
+		dropped = true
+		return db.DropColumnFamily(cf)
+	})
+	if _, err := db.CreateCheckpoint(context.Background(), "/checkpoint", nil); err != nil {
+		t.Fatal(err)
+	}
+	fault.SetHook(nil)
+	if !dropped {
+		t.Fatal("the checkpoint linked nothing")
+	}
+	there, err := Open("/checkpoint", &Options{FS: fault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if v, err := there.ColumnFamily("goes").Get(nil, []byte("k"), nil); string(v) != "v" {
+		t.Errorf("%q, %v", v, err)
 	}
 }
 

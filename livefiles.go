@@ -251,9 +251,11 @@ func (db *DB) captureFiles(only *ColumnFamily) (*liveState, error) {
 	if db.manifest == nil {
 		return nil, ErrReadOnly
 	}
+	// The OPTIONS file that describes every family of the MANIFEST: none is dropped
+	// from it, or added, before both are taken.
 	db.optionsMu.Lock()
+	defer db.optionsMu.Unlock()
 	number, err := optionsfile.Latest(db.fs, db.dir)
-	db.optionsMu.Unlock()
 	if err != nil {
 		number = 0 // a database without one opens too
 	}
