@@ -11,6 +11,7 @@ import (
 
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/wal"
+	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
 // WalFile is a log of the database. RocksDB: LogFile.
@@ -135,6 +136,10 @@ func (db *DB) retireLog(path string, number uint64) {
 // oldest ones beyond WALSizeLimitMB.
 func (db *DB) purgeArchive(now time.Time) {
 	dir := filepath.Join(db.walDir(), archiveDir)
+	if mmapfs.IsLink(db.fs, dir) {
+		db.log.Warn("the archive is a symbolic link: nothing is removed from it", "dir", dir)
+		return
+	}
 	names, err := db.fs.List(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
