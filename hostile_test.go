@@ -68,13 +68,13 @@ func hostileDatabase(t *testing.T) *mmapfs.MemFS {
 func hostileKey(i int) []byte   { return fmt.Appendf(nil, "key%03d", i) }
 func hostileValue(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "value %03d ", i), 8) }
 
-// damage is a way to spoil a file, given a second one of the same kind.
-type damage struct {
+// spoiling is a way to spoil a file, given a second one of the same kind.
+type spoiling struct {
 	name string
 	do   func(rng *rand.Rand, b, other []byte) []byte
 }
 
-var damages = []damage{
+var spoilings = []spoiling{
 	{"truncated", func(rng *rand.Rand, b, _ []byte) []byte { return b[:rng.IntN(len(b)+1)] }},
 	{"empty", func(*rand.Rand, []byte, []byte) []byte { return nil }},
 	{"bit flipped", func(rng *rand.Rand, b, _ []byte) []byte { b[rng.IntN(len(b))] ^= 1 << rng.IntN(8); return b }},
@@ -132,23 +132,23 @@ func TestHostileFiles(t *testing.T) {
 		if kind == manifest.KindLock {
 			continue
 		}
-		for _, d := range damages {
+		for _, d := range spoilings {
 			for round := range rounds {
 				name := files[rng.IntN(len(files))]
 				mem := image.Kill()
-				other := readAll(t, mem, files[rng.IntN(len(files))])
-				b := readAll(t, mem, name)
+				other := readDamaged(t, mem, files[rng.IntN(len(files))])
+				b := readDamaged(t, mem, name)
 				if len(b) == 0 {
 					continue
 				}
-				writeAll(t, mem, name, d.do(rng, b, other))
+				writeDamaged(t, mem, name, d.do(rng, b, other))
 				surviveHostile(t, fmt.Sprintf("%s %s, %d", name, d.name, round), mem, round%2 == 0)
 			}
 		}
 	}
 }
 
-func readAll(t *testing.T, mem *mmapfs.MemFS, name string) []byte {
+func readDamaged(t *testing.T, mem *mmapfs.MemFS, name string) []byte {
 	t.Helper()
 	f, err := mem.Open("/db/" + name)
 	if err != nil {
@@ -162,7 +162,7 @@ func readAll(t *testing.T, mem *mmapfs.MemFS, name string) []byte {
 	return b
 }
 
-func writeAll(t *testing.T, mem *mmapfs.MemFS, name string, b []byte) {
+func writeDamaged(t *testing.T, mem *mmapfs.MemFS, name string, b []byte) {
 	t.Helper()
 	f, err := mem.Create("/db/" + name)
 	if err == nil {

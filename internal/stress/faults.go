@@ -162,6 +162,9 @@ func (s *session) faultRound(number uint64, mem *mmapfs.MemFS, b bounds) (*mmapf
 		return nil, b, err
 	}
 	err := r.adopt(b)
+	if err == nil { // what the generation begins with may not have been synced yet, and this round may end without power
+		err = r.db.SyncWAL()
+	}
 	if err == nil {
 		f.switchTo(true)
 		err = r.work(context.Background(), s.cfg.Ops)
