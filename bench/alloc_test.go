@@ -29,10 +29,7 @@ func TestReadLoopsDoNotAllocate(t *testing.T) {
 	defer b.db.Close()
 	for _, bm := range benchmarks() {
 		if slices.Contains([]string{"fillseq", "readrandom", "readmissing", "multireadrandom", "readseq", "readreverse", "seekrandom"}, bm.name) {
-			p := &params{name: bm.name, num: c.num, reads: c.readsEach(), keySize: int(c.keySize), threads: 1}
-			if bm.adjust != nil {
-				bm.adjust(p)
-			}
+			p := c.params(&bm)
 			var halt atomic.Bool
 			th := b.newThread(p, 0, &halt)
 			th.stats.begin(c, io.Discard, nil)

@@ -26,6 +26,15 @@ type config struct {
 	opsBetweenDurationChecks    int64
 	seed                        int64
 	finishAfterWrites           bool
+	readWritePercent            int64
+	deletePercent               int64
+	mergeReadPercent, mergeKeys int64
+	numDistinct                 int64
+	truthDB, expireStyle        string
+	keyIDRange                  int64
+	timeRange                   uint64
+	numDeletionThreads          int64
+	mix                         mixFlags
 
 	keySize, prefixSize, keysPerPrefix      int64
 	readRandomExpRange                      float64
@@ -124,6 +133,9 @@ func newConfig() *config {
 		num:        1_000_000, reads: -1, writes: -1, deletes: -1,
 		threads: 1, batchSize: 1, opsBetweenDurationChecks: 1000,
 		keySize: 16, valueSize: 100, valueSizeMin: 100, valueSizeMax: 102400,
+		readWritePercent: 90, deletePercent: 2, mergeReadPercent: 70, mergeKeys: -1, numDistinct: 1000, truthDB: "/dev/shm/truth_db/dbbench",
+		expireStyle: "none", keyIDRange: 100000, timeRange: 100000, numDeletionThreads: 1,
+		mix:                   defaultMix(),
 		valueSizeDistribution: "fixed", compressionRatio: 0.5, compressionType: "snappy",
 		verifyChecksum: true, rangeTombstoneWidth: 100, progressReports: true, perfLevel: 1, reportFile: "report.csv", statsDumpPeriod: 600,
 		numLevels: 7, writeBufferSize: 64 << 20, maxWriteBufferNumber: 2, minWriteBufferNumberToMerge: 1,
@@ -198,6 +210,15 @@ func (c *config) check() error {
 	if _, err := parseBenchmarks(c.benchmarks); err != nil {
 		return err
 	}
+	switch {
+	case c.expireStyle != "none" && c.expireStyle != "compaction_filter" && c.expireStyle != "delete":
+		return fmt.Errorf("--expire_style=%s: want none, compaction_filter or delete", c.expireStyle)
+	case c.keyIDRange < 1 || c.numDeletionThreads < 1 || c.numDistinct < 1:
+		return fmt.Errorf("--key_id_range=%d, --num_deletion_threads=%d, --numdistinct=%d: want at least 1", c.keyIDRange, c.numDeletionThreads, c.numDistinct)
+	case c.readWritePercent < 0 || c.deletePercent < 0 || c.mergeReadPercent < 0 || max(c.readWritePercent+c.deletePercent, c.mergeReadPercent) > 100:
+		return fmt.Errorf("--readwritepercent=%d, --deletepercent=%d, --mergereadpercent=%d: want percentages, and the first two at most 100 together",
+			c.readWritePercent, c.deletePercent, c.mergeReadPercent)
+	}
 	if c.compactionStyle < 0 || c.compactionStyle > 3 || c.compactionPri < 0 || c.compactionPri > 4 {
 		return fmt.Errorf("--compaction_style=%d, --compaction_pri=%d: want 0 to 3 and 0 to 4", c.compactionStyle, c.compactionPri)
 	}
@@ -209,6 +230,9 @@ func (c *config) check() error {
 func (c *config) readsEach() int64   { return orNum(c.reads, c.num) }
 func (c *config) writesEach() int64  { return orNum(c.writes, c.num) }
 func (c *config) deletesEach() int64 { return orNum(c.deletes, c.num) }
+
+// readWritesEach is for benchmarks that do both: the greater of --reads and --writes.
+func (c *config) readWritesEach() int64 { return orNum(max(c.reads, c.writes), c.num) }
 
 func orNum(n, num int64) int64 {
 	if n < 0 {

@@ -239,6 +239,9 @@ func (b *bench) options(existing bool) (*flatrock.Options, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.expireStyle == "compaction_filter" {
+		family.CompactionFilter = &expiry{&b.clock, c.timeRange}
+	}
 	placement, err := c.placement()
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 
 	flatrock "github.com/flatrock-db/flatrock"
 )
@@ -202,4 +203,52 @@ func newIterators(t *thread) error {
 		t.stats.finished(1, opOther)
 	}
 	return nil
+}
+
+// readRandomFast draws from a power of two of numbers, so that drawing costs little.
+func readRandomFast(t *thread) error {
+	num := t.keyCount()
+	pot := uint64(1)
+	for pot < num {
+		pot <<= 1
+	}
+	const burst = 100
+	var found, read, missing int64
+	value := make([]byte, 0, 1<<10)
+	loop := t.count(true, t.p.reads)
+	for {
+		for range burst {
+			k := t.rng.Uint64() & (pot - 1)
+			if k >= num {
+				missing++
+				if t.maker.existing != nil {
+					k = num - 1
+				}
+			}
+			t.setKey(k)
+			v, err := t.cf.Get(t.ro, t.key, value[:0])
+			read++
+			if err == nil {
+				found++
+				value = v
+			} else if err != flatrock.ErrNotFound {
+				return err
+			}
+			t.stats.finished(1, opRead)
+		}
+		if loop.done(burst) {
+			break
+		}
+	}
+	t.stats.message = fmt.Sprintf("(%d of %d found, issued %d non-exist keys)\n", found, read, missing)
+	return nil
+}
+
+// seekWithPrefix is seekRandom whose iterators end with the prefix.
+func seekWithPrefix(t *thread) error {
+	if t.c.prefixSize <= 0 {
+		return errors.New("needs --prefix_size")
+	}
+	t.ro.PrefixSameAsStart = true
+	return seekRandom(t)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	flatrock "github.com/flatrock-db/flatrock"
+	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/statistics"
 )
 
@@ -30,6 +32,7 @@ type bench struct {
 	db      *flatrock.DB
 	cf      *flatrock.ColumnFamily
 	keys    keyMaker
+	clock   clock // of timeseries
 	gc      gcShare
 	stats   *statistics.Statistics // nil without --statistics
 	threads int64                  // number of threads ever started; seeds differ
@@ -44,6 +47,7 @@ type benchmark struct {
 	adjust      func(*params) // changes what the flags say
 	body        func(*thread) error
 	meta        func(*bench) error
+	skip        string // why it does nothing here
 }
 
 // benchmarks is the list of all benchmarks.
@@ -55,16 +59,41 @@ func benchmarks() []benchmark {
 		{name: "filluniquerandom", usage: "write each of --num keys once, in random order, with one thread", fresh: true, body: fill(uniqueRandom), adjust: one},
 		{name: "fillsync", usage: "write values in random order over --num/1000 keys, each write synced", fresh: true, body: fill(random),
 			adjust: func(p *params) { p.num = max(p.num/1000, 1); p.sync = true }},
+		{name: "fillbatch", usage: "write --num values in key order, 1000 a batch", fresh: true, body: fill(sequential), adjust: func(p *params) { p.batch = 1000 }},
+		{name: "fill100K", usage: "write --num/1000 values of 100,000 bytes in random order", fresh: true, body: fill(random),
+			adjust: func(p *params) { p.num, p.valueSize = max(p.num/1000, 1), 100_000 }},
+		{name: "fillseqdeterministic", usage: "write levels of fixed sizes, each in key order: --num values to the deepest, and of each one above a fraction; needs --disable_auto_compactions", fresh: true,
+			body: fillLevels(sequential), adjust: one},
+		{name: "filluniquerandomdeterministic", usage: "the same in random order", fresh: true, body: fillLevels(uniqueRandom), adjust: one},
 		{name: "overwrite", usage: "write --num values in random order over what is there", body: fill(random)},
 		{name: "readrandom", usage: "read --reads random keys", body: readRandom},
+		{name: "readrandomfast", usage: "readrandom over a power of two of numbers, so that some keys do not exist", body: readRandomFast},
+		{name: "readrandomsmall", usage: "read --reads/1000 random keys", body: readRandom, adjust: func(p *params) { p.reads /= 1000 }},
+		{name: "readhot", usage: "read --reads random keys of the first hundredth", body: readRandom, adjust: func(p *params) { p.num = (p.num + 99) / 100 }},
 		{name: "readmissing", usage: "read --reads keys that do not exist", body: readRandom, adjust: func(p *params) { p.missing = true }},
 		{name: "readseq", usage: "read --reads keys in order", body: readSequential},
 		{name: "readtocache", usage: "read --num keys in order with one thread, whatever --reads says, which fills the block cache", body: readSequential,
 			adjust: func(p *params) { p.threads, p.reads = 1, p.num }},
 		{name: "readreverse", usage: "read --reads keys in reverse order", body: readReverse},
 		{name: "multireadrandom", usage: "read random keys, --batch_size with each MultiGet", body: multiReadRandom},
-		{name: "readwhilewriting", usage: "readrandom, while one more thread overwrites random keys", body: readRandom, adjust: func(p *params) { p.writer = true }},
+		{name: "readwhilewriting", usage: "readrandom, while one more thread overwrites random keys", body: readRandom, adjust: func(p *params) { p.beside = besideWriter }},
+		{name: "readwhilemerging", usage: "readrandom, while one more thread merges into random keys", body: readRandom, adjust: func(p *params) { p.beside = besideMerger }},
+		{name: "readwhilescanning", usage: "readrandom, while one more thread walks over the database", body: readRandom, adjust: func(p *params) { p.beside = besideScanner }},
+		{name: "readrandomwriterandom", usage: "read and write random keys, --readwritepercent reads", body: readRandomWriteRandom},
+		{name: "readrandommergerandom", usage: "merge into random keys and read them, --mergereadpercent merges", body: readRandomMergeRandom},
+		{name: "updaterandom", usage: "read a random key and write it anew", body: updateWith(true, replaced)},
+		{name: "xorupdaterandom", usage: "read a random key and write its exclusive or with a new value", body: updateWith(false, xored)},
+		{name: "appendrandom", usage: "read a random key and write it with a new value behind", body: updateWith(true, appended)},
+		{name: "mergerandom", usage: "merge into random keys; needs --merge_operator", body: mergeRandom},
+		{name: "randomwithverify", usage: "put, get and delete keys in threes, and check that they agree", body: randomWithVerify},
+		{name: "mixgraph", usage: "Get, Put and scans by the distributions of the mix_, keyrange_, key_dist_, value_, iter_ and sine_ flags", body: mixGraph},
+		{name: "timeseries", usage: "write events of --key_id_range series with one more thread, read whole series, and remove old events by --expire_style", fresh: true,
+			body: timeSeries, adjust: func(p *params) { p.beside = besideTimeSeries }},
 		{name: "seekrandom", usage: "seek to random keys, each followed by --seek_nexts steps", body: seekRandom},
+		{name: "seekrandomwhilewriting", usage: "seekrandom, while one more thread overwrites random keys", body: seekRandom, adjust: func(p *params) { p.beside = besideWriter }},
+		{name: "seekrandomwhilemerging", usage: "seekrandom, while one more thread merges into random keys", body: seekRandom, adjust: func(p *params) { p.beside = besideMerger }},
+		{name: "seekrandomwithprefix", usage: "seekrandom whose steps end with the prefix of the key; needs --prefix_size", body: seekWithPrefix},
+		{name: "newiteratorwhilewriting", usage: "make iterators, while one more thread overwrites random keys", body: newIterators, adjust: func(p *params) { p.beside = besideWriter }},
 		{name: "newiterator", usage: "make iterators", body: newIterators},
 		{name: "deleteseq", usage: "delete --deletes keys in order", body: deleteKeys(sequential)},
 		{name: "deleterandom", usage: "delete --deletes random keys", body: deleteKeys(random)},
@@ -78,6 +107,18 @@ func benchmarks() []benchmark {
 		{name: "resetstats", usage: "begin to count anew", meta: (*bench).resetStats},
 		{name: "levelstats", usage: "print files and bytes of each level", meta: (*bench).printLevels},
 		{name: "sstables", usage: "print the files of each level", meta: (*bench).printSSTables},
+		{name: "verify", usage: "compare the database with the one of --truth_db, key by key", meta: (*bench).verifyAgainstTruth},
+		{name: "verifychecksum", usage: "verify the checksums of all files' blocks", body: verifyChecksum, adjust: one},
+		{name: "crc32c", usage: "checksum blocks of --block_size, 5000 MB a thread", body: checksums(hash.ChecksumCRC32C)},
+		{name: "xxhash", usage: "the same with XXH32", body: checksums(hash.ChecksumXXH32)},
+		{name: "xxhash64", usage: "the same with XXH64", body: checksums(hash.ChecksumXXH64)},
+		{name: "xxh3", usage: "the same with XXH3", body: checksums(hash.ChecksumXXH3)},
+		{name: "acquireload", usage: "load a shared pointer, 1000 times an operation", body: acquireLoads},
+		{name: "compress", usage: "compress blocks of --block_size with --compression_type, 1 GB a thread", body: compressBlocks},
+		{name: "uncompress", usage: "uncompress them", body: uncompressBlocks},
+		{name: "readtorowcache", usage: "not here", skip: "there is no row cache"},
+		{name: "randomtransaction", usage: "not here", skip: "there are no transactions"},
+		{name: "stats_history", usage: "not here", skip: "statistics are not stored in the database"},
 		{name: "memstats", usage: "print what memtables hold", meta: (*bench).printMemtables},
 		{name: "placement", usage: "ours: print on which NUMA nodes the memory lies", meta: (*bench).printPlacement},
 		{name: "replay", usage: "execute the operations of --trace_file, at their times", meta: (*bench).replay},
@@ -152,7 +193,22 @@ type params struct {
 	duration time.Duration
 	sync     bool
 	missing  bool // read keys that do not exist
-	writer   bool // one more thread writes
+	// beside is what one more thread does, nil for none.
+	beside    *beside
+	valueSize int64
+	batch     int64
+}
+
+// params are those of a benchmark.
+func (c *config) params(bm *benchmark) *params {
+	p := &params{
+		name: bm.name, num: c.num, reads: c.readsEach(), keySize: int(c.keySize), threads: c.threads,
+		duration: time.Duration(c.duration) * time.Second, sync: c.sync, valueSize: c.valueSize, batch: c.batchSize,
+	}
+	if bm.adjust != nil {
+		bm.adjust(p)
+	}
+	return p
 }
 
 // thread is one of the goroutines that run a benchmark's body. What it needs in its
@@ -173,6 +229,7 @@ type thread struct {
 	writePace *pacer
 	readPace  *pacer
 	halt      *atomic.Bool // set when all must end
+	halted    <-chan struct{}
 }
 
 // runAll runs the list of --benchmarks.
@@ -198,6 +255,10 @@ func (b *bench) runAll() (err error) {
 	for _, r := range requests {
 		if err := b.ctx.Err(); err != nil {
 			return err
+		}
+		if r.skip != "" {
+			fmt.Fprintf(b.out, "%-12s : skipped (%s)\n", r.name, r.skip)
+			continue
 		}
 		if r.fresh {
 			if b.c.useExistingDB {
@@ -286,13 +347,7 @@ func (b *bench) runOnce(r request, into *repeats) error {
 // measure runs the threads of a benchmark. The second result is that of the thread
 // that writes beside the others, nil if there is none.
 func (b *bench) measure(bm benchmark) (main, writer *result, err error) {
-	p := &params{
-		name: bm.name, num: b.c.num, reads: b.c.readsEach(), keySize: int(b.c.keySize), threads: b.c.threads,
-		duration: time.Duration(b.c.duration) * time.Second, sync: b.c.sync,
-	}
-	if bm.adjust != nil {
-		bm.adjust(p)
-	}
+	p := b.c.params(&bm)
 	threads, err := b.runThreads(p, bm.body)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", bm.name, err)
@@ -300,7 +355,7 @@ func (b *bench) measure(bm benchmark) (main, writer *result, err error) {
 	main = &result{name: bm.name, nodes: byNode(threads)}
 	for _, t := range threads {
 		if t.stats.excluded {
-			writer = &result{name: "bgwriter"}
+			writer = &result{name: cmp.Or(p.beside.name, "bgwriter")}
 			writer.merge(&t.stats)
 		} else {
 			main.merge(&t.stats)
@@ -328,7 +383,7 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 	defer context.AfterFunc(b.ctx, stop)()
 
 	n := p.threads
-	if p.writer {
+	if p.beside != nil {
 		n++
 	}
 	nodes, machine, err := b.spread(int(n))
@@ -352,9 +407,13 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 	var readers, all sync.WaitGroup
 	for i, t := range threads {
 		run, group := body, &readers
-		if p.writer && i == len(threads)-1 {
-			t.stats.excluded = true
-			run, group = backgroundWriter, nil
+		other := p.beside != nil && i == len(threads)-1
+		if other {
+			t.stats.excluded = !p.beside.counted
+			run = p.beside.body
+			if !p.beside.awaited {
+				group = nil
+			}
 		}
 		if group != nil {
 			group.Add(1)
@@ -383,8 +442,8 @@ func (b *bench) runThreads(p *params, body func(*thread) error) ([]*thread, erro
 	writePace := newPacer(float64(b.c.writeRateLimit), halted)
 	readPace := newPacer(float64(b.c.readRateLimit), halted)
 	for _, t := range threads {
-		t.writePace, t.readPace = writePace, readPace
-		if t.stats.excluded {
+		t.writePace, t.readPace, t.halted = writePace, readPace, halted
+		if p.beside != nil && int(t.id) == len(threads)-1 {
 			t.writePace = b.writerPace(halted)
 		}
 	}

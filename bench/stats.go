@@ -17,12 +17,16 @@ const (
 	opWrite
 	opDelete
 	opSeek
+	opUpdate
+	opMerge
+	opScan
+	opHash
 	opOther
 	opKinds
 )
 
 func (k opKind) String() string {
-	return [...]string{"read", "write", "delete", "seek", "op"}[k]
+	return [...]string{"read", "write", "delete", "seek", "update", "merge", "scan", "hash", "op"}[k]
 }
 
 // threadStats is what one thread did. Only the thread writes to it while it runs;

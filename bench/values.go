@@ -16,12 +16,16 @@ type valueSource struct {
 	fixed  int // value size; negative: drawn by the distribution
 }
 
-// newValueSource makes the buffer. Each thread has its own.
-func newValueSource(c *config, rng *rand.Rand) *valueSource {
+// values are those of the thread's benchmark.
+func (t *thread) values() *valueSource { return newValueSource(t.c, t.rng, t.p.valueSize) }
+
+// newValueSource makes the buffer. Each thread has its own. size is that of values of
+// fixed size.
+func newValueSource(c *config, rng *rand.Rand, size int64) *valueSource {
 	v := &valueSource{c: c, rng: rng, fixed: -1}
 	longest := int(c.valueSizeMax)
 	if c.valueSizeDistribution == "fixed" {
-		v.fixed = int(c.valueSize)
+		v.fixed = int(size)
 		longest = v.fixed
 	}
 	v.buffer = make([]byte, 0, max(1<<20, longest)+valuePiece)
@@ -37,6 +41,12 @@ func (v *valueSource) next() []byte {
 	if n < 0 {
 		n = v.draw()
 	}
+	return v.sized(n)
+}
+
+// sized is a value of n bytes, which no more than the longest of the flags may be.
+func (v *valueSource) sized(n int) []byte {
+	n = min(n, len(v.buffer))
 	if v.at+n > len(v.buffer) {
 		v.at = 0
 	}

@@ -12,8 +12,8 @@ func fill(order keyOrder) func(*thread) error {
 		}
 		// Range deletes take keys from the same source, so there are so many more.
 		keys := newKeySource(order, uint64(t.p.num+c.maxNumRangeTombstones), t.rng)
-		values := newValueSource(c, t.rng)
-		batch := c.batchSize
+		values := t.values()
+		batch := t.p.batch
 		if order == uniqueRandom {
 			ops = min(ops, t.p.num) // each key once
 		}
@@ -99,15 +99,26 @@ func (b *bench) writerPace(halted <-chan struct{}) *pacer {
 // backgroundWriter overwrites random keys until the readers are done. It is not
 // merged into their figures.
 func backgroundWriter(t *thread) error {
-	values := newValueSource(t.c, t.rng)
-	num, limit := t.keyCount(), int64(-1)
+	num := t.keyCount()
+	return t.writeBeside(func(value []byte) error {
+		t.setKey(t.rng.Uint64N(num))
+		t.batch.Reset()
+		t.batch.Put(t.cf, t.key, value)
+		return t.db.Write(t.wo, &t.batch)
+	}, opWrite)
+}
+
+// writeBeside calls write for one value after the other, at the pace of the writer, until
+// the readers are done.
+func (t *thread) writeBeside(write func(value []byte) error, kind opKind) error {
+	values := t.values()
+	limit := int64(-1)
 	if t.c.finishAfterWrites {
 		limit = t.c.writesEach()
 	}
 	unit := t.c.keySize + t.c.valueSize
 	var size int64
 	for !t.halt.Load() && t.stats.done != limit {
-		t.setKey(t.rng.Uint64N(num))
 		v := values.next()
 		if t.writePace != nil {
 			t.writePace.take(unit)
@@ -116,13 +127,11 @@ func backgroundWriter(t *thread) error {
 				break
 			}
 		}
-		t.batch.Reset()
-		t.batch.Put(t.cf, t.key, v)
-		if err := t.db.Write(t.wo, &t.batch); err != nil {
+		if err := write(v); err != nil {
 			return err
 		}
 		size += int64(len(t.key) + len(v))
-		t.stats.finished(1, opWrite)
+		t.stats.finished(1, kind)
 	}
 	t.stats.bytes = size
 	return nil
