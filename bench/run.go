@@ -108,6 +108,7 @@ func benchmarks() []benchmark {
 		{name: "levelstats", usage: "print files and bytes of each level", meta: (*bench).printLevels},
 		{name: "sstables", usage: "print the files of each level", meta: (*bench).printSSTables},
 		{name: "verify", usage: "compare the database with the one of --truth_db, key by key", meta: (*bench).verifyAgainstTruth},
+		{name: "approximatesizerandom", usage: "ask for the approximate sizes of random ranges", body: approximateSizes},
 		{name: "verifychecksum", usage: "verify the checksums of all files' blocks", body: verifyChecksum, adjust: one},
 		{name: "crc32c", usage: "checksum blocks of --block_size, 5000 MB a thread", body: checksums(hash.ChecksumCRC32C)},
 		{name: "xxhash", usage: "the same with XXH32", body: checksums(hash.ChecksumXXH32)},

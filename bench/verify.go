@@ -56,3 +56,24 @@ func (b *bench) verifyAgainstTruth() (err error) {
 	fmt.Fprintf(b.out, "%-12s : %d keys agree with %s\n", "verify", n, b.c.truthDB)
 	return nil
 }
+
+// approximateSizes asks for the sizes of random ranges, which costs no read of them.
+func approximateSizes(t *thread) error {
+	num := t.keyCount()
+	end := t.maker.buffer()
+	var sum uint64
+	loop := t.count(true, t.p.reads)
+	for !loop.done(1) {
+		a, b := t.rng.Uint64N(num), t.rng.Uint64N(num)
+		t.setKey(min(a, b))
+		end = t.maker.put(end, max(a, b))
+		sizes, err := t.cf.GetApproximateSizes(nil, []flatrock.KeyRange{{Start: t.key, End: end}})
+		if err != nil {
+			return err
+		}
+		sum += sizes[0]
+		t.stats.finished(1, opOther)
+	}
+	t.stats.message = fmt.Sprintf("(Avg approx size=%g)", float64(sum)/float64(max(t.stats.done, 1)))
+	return nil
+}
