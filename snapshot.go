@@ -53,7 +53,7 @@ func (db *DB) SnapshotAt(seq uint64) (*Snapshot, error) {
 type snapshotList struct {
 	mu    sync.Mutex
 	seqs  []uint64 // ascending
-	times []int64  // when they were taken, unix seconds
+	times []int64  // of each, when it was taken, unix seconds
 	// thawed, while not nil, holds new snapshots back until it is closed.
 	thawed chan struct{}
 }
@@ -104,7 +104,11 @@ func (l *snapshotList) addAt(seq uint64, newest interface{ Load() uint64 }) bool
 	if !held && seq != newest.Load() {
 		return false
 	}
-	l.seqs = slices.Insert(l.seqs, i, seq)
+	taken := time.Now().Unix()
+	if held {
+		taken = l.times[i] // it may be there for as long as the other
+	}
+	l.seqs, l.times = slices.Insert(l.seqs, i, seq), slices.Insert(l.times, i, taken)
 	return true
 }
 
