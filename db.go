@@ -91,6 +91,9 @@ type DB struct {
 	marks      []*manifest.VersionEdit      // what Open adds to the MANIFEST; see markRangeDeletes
 	creating   atomic.Pointer[ColumnFamily] // the family that CreateColumnFamily adds, for the MANIFEST's comparator
 
+	// replayAbove is set by Repair: writes in logs up to this number are in tables, by family.
+	replayAbove map[uint32]uint64
+
 	readers slotSet
 
 	mu sync.Mutex

@@ -32,6 +32,11 @@ func (db *DB) loadOptions() (storedOptions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OPTIONS-%06d: %w", number, err)
 	}
+	return db.optionsOf(f, number)
+}
+
+// optionsOf is what an OPTIONS file says about the families.
+func (db *DB) optionsOf(f *optionsfile.File, number uint64) (storedOptions, error) {
 	if v, ok := f.Find(optionsfile.TitleDB, "").Lookup("wal_dir"); ok && db.opts.WALDir == "" && v.Text() != "" && !sameDir(v.Text(), db.dir) {
 		// Never followed on its own: in a copy of a database (a checkpoint, a backup) it
 		// names the logs of the original.

@@ -105,7 +105,7 @@ func (db *DB) replayLogs(state *manifest.State) (*replayed, error) {
 		Oldest: oldest,
 		Apply: func(log, seq uint64, op *wal.Op) error {
 			cf := families[op.CF]
-			if cf == nil || log < cf.logNumber {
+			if cf == nil || log < cf.logNumber || seq <= db.replayAbove[op.CF] {
 				return nil // dropped, or in a table file already
 			}
 			need := memtable.BatchBytes(1, int64(len(op.Key)+len(op.Value)))
