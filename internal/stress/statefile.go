@@ -58,7 +58,8 @@ func openStateFile(name string, s shape, traceWords int) (*history, error) {
 	fresh := false
 	if sf.file, err = mmapfs.OS.OpenReadWrite(name); err != nil {
 		fresh = true
-		if sf.file, err = mmapfs.OS.Create(name); err != nil {
+		// It gets its name once it says what it is: a kill in between leaves none.
+		if sf.file, err = mmapfs.OS.Create(name + ".new"); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +77,9 @@ func openStateFile(name string, s shape, traceWords int) (*history, error) {
 	}
 	if err == nil {
 		if fresh {
-			err = sf.create(h)
+			if err = sf.create(h); err == nil {
+				err = mmapfs.OS.Rename(name+".new", name)
+			}
 		} else {
 			err = sf.load(h)
 		}
