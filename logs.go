@@ -155,10 +155,11 @@ func (db *DB) syncClosed(l *logFile) error {
 	return errors.Join(err, f.Close())
 }
 
-// obsoleteLogsLocked takes the logs that no memtable needs out of db.logs, and
-// returns them for deletion once the edit that allows it is durable.
+// obsoleteLogsLocked takes the logs that nobody needs out of db.logs, and returns them
+// for deletion. No memtable needs them, and the MANIFEST says so, durably: recovery takes
+// a log that the MANIFEST asks for and that is gone for one that was lost, and stops there.
 func (db *DB) obsoleteLogsLocked() (dead []*logFile) {
-	keep := db.minLogLocked()
+	keep := min(db.minLogLocked(), db.manifest.State().MinLogNumber())
 	n := 0
 	for n < len(db.logs)-1 && db.logs[n].number < keep {
 		n++
