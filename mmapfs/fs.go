@@ -23,6 +23,7 @@ var (
 // Errors wrap fs.ErrNotExist, fs.ErrExist and the like. All methods are safe for concurrent use.
 type FS interface {
 	// Create opens name for reading and writing, empty: an existing file is truncated.
+	// A symbolic link in its place is an error: what it points to is not touched.
 	// The new directory entry survives a crash of the machine only after SyncDir.
 	Create(name string) (File, error)
 	// Open opens an existing file for reading.

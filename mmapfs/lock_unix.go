@@ -14,9 +14,9 @@ import (
 
 // lockFile takes the lock that RocksDB takes: an fcntl write lock on the whole file.
 func lockFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|noFollow, 0o644)
 	if err != nil {
-		return nil, err
+		return nil, linkError("lock", name, err)
 	}
 	want := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &want)

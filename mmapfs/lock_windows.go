@@ -10,6 +10,9 @@ import (
 
 // lockFile opens the file with no sharing, as RocksDB does: a second open fails until it is closed.
 func lockFile(name string) (*os.File, error) {
+	if err := refuseLink("lock", name); err != nil {
+		return nil, err
+	}
 	path, err := windows.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}

@@ -18,7 +18,11 @@ var OS FS = osFS{}
 type osFS struct{}
 
 func (osFS) Create(name string) (File, error) {
-	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err := refuseLink("create", name); err != nil {
+		return nil, err
+	}
+	f, err := openOS(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|noFollow)
+	return f, linkError("create", name, err)
 }
 func (osFS) Open(name string) (File, error)          { return openOS(name, os.O_RDONLY) }
 func (osFS) OpenReadWrite(name string) (File, error) { return openOS(name, os.O_RDWR) }

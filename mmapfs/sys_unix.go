@@ -15,6 +15,17 @@ var (
 	errIsDir  error = unix.EISDIR
 )
 
+// noFollow makes opening a symbolic link an error.
+const noFollow = unix.O_NOFOLLOW
+
+// refusedLink reports whether err is what noFollow gives; FreeBSD has its own.
+func refusedLink(err error) bool {
+	return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK)
+}
+
+// refuseLink has nothing to do: noFollow does it, with no moment in between.
+func refuseLink(string, string) error { return nil }
+
 func isNoSpace(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func releaseMemory(b []byte) {

@@ -14,6 +14,19 @@ var (
 	errIsDir  error = syscall.EISDIR
 )
 
+// noFollow is nothing here: refuseLink looks before.
+const noFollow = 0
+
+func refusedLink(error) bool { return false }
+
+// refuseLink refuses a name that is a symbolic link.
+func refuseLink(op, name string) error {
+	if IsLink(OS, name) {
+		return &os.PathError{Op: op, Path: name, Err: errLink}
+	}
+	return nil
+}
+
 func isNoSpace(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
 		errors.Is(err, syscall.ENOSPC)
