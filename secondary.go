@@ -303,16 +303,20 @@ func (db *DB) applyLog(st *manifest.State, number uint64, last bool) (err error)
 		l = new(followedLog)
 		db.secondary.logs[number] = l
 	}
-	from := l.end
-	if l.zip {
-		from = 0
-	}
 	path := manifest.LogName(db.walDir(), number)
-	in, err := wal.OpenAt(db.fs, path, number, wal.TolerateCorruptedTailRecords, from)
+	open := func() (*wal.Reader, error) {
+		from := l.end
+		if l.zip {
+			from = 0
+		}
+		return wal.OpenAt(db.fs, path, number, wal.TolerateCorruptedTailRecords, from)
+	}
+	in, err := open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
+	again := int64(-1) // where the log was opened anew
 	for {
 		rec, err := in.Next()
 		l.zip = l.zip || in.Compressed()
@@ -322,6 +326,18 @@ func (db *DB) applyLog(st *manifest.State, number uint64, last bool) (err error)
 		case err != nil:
 			return err
 		case in.End() <= l.end:
+			continue
+		case in.Hole() && again != l.end:
+			// The zeros before the record were the end of the log when their block was
+			// read, and records may be there by now.
+			anew, err := open()
+			if err != nil {
+				return err
+			}
+			err = in.Close()
+			if in, again = anew, l.end; err != nil {
+				return err
+			}
 			continue
 		}
 		if err := db.applyRecord(st, number, rec); err != nil {

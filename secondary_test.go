@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -198,5 +199,74 @@ func TestSecondaryFollowsAProcess(t *testing.T) {
 	}
 	if last != secondaryBatches || states < 2 {
 		t.Fatalf("%d states, the last after batch %d of %d", states, last, secondaryBatches)
+	}
+}
+
+// readHook calls a function once, after bytes of a log were read.
+type readHook struct {
+	mmapfs.FS
+	then func()
+}
+
+type hookedFile struct {
+	mmapfs.File
+	hook *readHook
+}
+
+func (h *readHook) Open(name string) (mmapfs.File, error) {
+	f, err := h.FS.Open(name)
+	if err != nil || filepath.Ext(name) != ".log" {
+		return f, err
+	}
+	return hookedFile{f, h}, nil
+}
+
+func (f hookedFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	if then := f.hook.then; then != nil && n > 0 {
+		f.hook.then = nil
+		then()
+	}
+	return n, err
+}
+
+// TestSecondaryReadsAgainWhatWasZeros: the primary fills the block of its log that the
+// secondary has just read, and the next ones, before the secondary reads these. The records
+// divide a block, so that none goes on in the next block, which would tell.
+func TestSecondaryReadsAgainWhatWasZeros(t *testing.T) {
+	mem := mmapfs.NewMem()
+	primary := mustOpen(t, mem, &Options{CreateIfMissing: true, WALWriteMode: WALMapped})
+	n := 0
+	put := func(count int) {
+		for range count {
+			if err := primary.Put(nil, fmt.Appendf(nil, "%03d", n), make([]byte, 998)); err != nil {
+				t.Error(err)
+			}
+			n++
+		}
+	}
+	put(1)
+	if f, err := primary.GetCurrentWalFile(); err != nil || f.SizeFileBytes != 1024 {
+		t.Fatalf("a log of %d bytes, %v; want one record of 1024", f.SizeFileBytes, err)
+	}
+	hook := &readHook{FS: mem}
+	follower, err := OpenAsSecondary("/db", &Options{FS: hook})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	for range 3 {
+		hook.then = func() { put(70) }
+		if err := follower.TryCatchUpWithPrimary(); err != nil {
+			t.Fatal(err)
+		}
+		if hook.then != nil {
+			t.Fatal("nothing of the log was read")
+		}
+		for i := range n {
+			if _, err := follower.Get(nil, fmt.Appendf(nil, "%03d", i), nil); err != nil {
+				t.Fatalf("key %d of %d: %v", i, n, err)
+			}
+		}
 	}
 }

@@ -98,7 +98,8 @@ func (db *DB) GetUpdatesSince(seq uint64) (*UpdatesIterator, error) {
 		return nil, ErrClosed
 	}
 	seq = max(seq, 1)
-	if newest := db.visibleSeq.Load(); seq > newest+1 {
+	newest := db.visibleSeq.Load() // before the logs are listed: what is written meanwhile need not be in the list
+	if seq > newest+1 {
 		return nil, fmt.Errorf("%w: sequence number %d is not written yet, the newest is %d", ErrNotFound, seq, newest)
 	}
 	logs, err := db.GetSortedWalFiles()
@@ -117,10 +118,12 @@ func (db *DB) GetUpdatesSince(seq uint64) (*UpdatesIterator, error) {
 		}
 	}
 	if it.log.LogNumber == 0 {
-		if found > seq || seq <= db.visibleSeq.Load() || len(logs) == 0 {
+		if seq <= newest || len(logs) == 0 {
 			return nil, &UpdatesGapError{Wanted: seq, Found: found}
 		}
-		it.log = logs[len(logs)-1]
+		// It was not written when we looked: any of the logs may get it, or has it by
+		// now. Next begins with the oldest, and sees it if there is a gap.
+		it.log = logs[0]
 	}
 	it.Next()
 	return it, it.err
@@ -190,8 +193,24 @@ func (it *UpdatesIterator) Next() bool {
 	return false
 }
 
-// read opens the log where reading ended, if it is not open, and reads a record.
+// read opens the log where reading ended, if it is not open, and reads a record. A
+// reader looks at a block once. The rest of a block that was read while it was the last one
+// written to stays zeros to it, in a mapped log, and the records that came there since seem
+// to be missing once the next block has some. So what stands behind zeros is
+// looked at again from where reading ended: zeros that are still there are in the log.
 func (it *UpdatesIterator) read() ([]byte, error) {
+	fresh := it.in == nil
+	rec, err := it.readOpen()
+	if err == nil && !fresh && it.in.Hole() {
+		if err := it.closeLog(); err != nil {
+			return nil, err
+		}
+		return it.readOpen()
+	}
+	return rec, err
+}
+
+func (it *UpdatesIterator) readOpen() ([]byte, error) {
 	if it.in == nil {
 		from := it.pos
 		if it.zip {

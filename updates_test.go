@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -346,5 +347,110 @@ func TestLoadBatchRefuses(t *testing.T) {
 	}
 	if _, err := db.LoadBatch(append(make([]byte, 8), 0, 0, 0, 0, 9, 10, 1, 'x')); !errors.Is(err, ErrNotSupported) {
 		t.Errorf("a prepared transaction: %v", err)
+	}
+}
+
+// TestUpdatesReadAgainWhatWasZeros: the reader has the block that the log was in when it
+// looked last. What was written since to the rest of that block, and to the next ones, comes in order.
+// The records divide a block, so that none goes on in the next block, which would tell.
+func TestUpdatesReadAgainWhatWasZeros(t *testing.T) {
+	for _, mode := range []WALWriteMode{WALMapped, WALWrite} {
+		db := mustOpen(t, mmapfs.NewMem(), &Options{CreateIfMissing: true, WALWriteMode: mode})
+		put := func(n int) {
+			t.Helper()
+			for range n {
+				if err := db.Put(nil, []byte("key"), make([]byte, 998)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		put(1)
+		if f, err := db.GetCurrentWalFile(); err != nil || f.SizeFileBytes != 1024 {
+			t.Fatalf("a log of %d bytes, %v; want one record of 1024", f.SizeFileBytes, err)
+		}
+		it, err := db.GetUpdatesSince(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer it.Close()
+		next := uint64(1)
+		for _, n := range []int{100, 5, 70, 0} {
+			if !it.Valid() {
+				t.Fatalf("mode %v: no batch with number %d: %v", mode, next, it.Err())
+			}
+			// The iterator stands on the last batch, and has its block.
+			put(n)
+			for last := next + uint64(n); ; it.Next() {
+				if !it.Valid() || it.Batch().Sequence != next {
+					t.Fatalf("mode %v: batch %d, %v; want number %d", mode, it.Batch().Sequence, it.Err(), next)
+				}
+				if next == last {
+					break
+				}
+				next++
+			}
+		}
+		if it.Next() || it.Err() != nil {
+			t.Fatalf("mode %v: a batch after the last: %d, %v", mode, it.Batch().Sequence, it.Err())
+		}
+	}
+}
+
+// listHook calls a function once, after a directory was listed.
+type listHook struct {
+	mmapfs.FS
+	then func()
+}
+
+func (h *listHook) List(dir string) ([]string, error) {
+	names, err := h.FS.List(dir)
+	if f := h.then; f != nil && filepath.Base(dir) == archiveDir {
+		h.then = nil
+		f()
+	}
+	return names, err
+}
+
+// TestUpdatesThatComeWhileLogsAreListed: what is written between the look at the newest
+// number and the end of the list is found, in the log that was empty or in the one after it.
+func TestUpdatesThatComeWhileLogsAreListed(t *testing.T) {
+	for _, when := range []string{"before the live logs are listed", "after"} {
+		for _, more := range []bool{false, true} {
+			hook := &listHook{FS: mmapfs.NewMem()}
+			db := mustOpen(t, hook, &Options{CreateIfMissing: true, WALSizeLimitMB: 1 << 10})
+			write := func() {
+				for range 3 {
+					if err := db.Put(nil, []byte("key"), []byte("v")); err != nil {
+						t.Error(err)
+					}
+				}
+				if more {
+					if err := db.Flush(context.Background(), nil); err != nil {
+						t.Error(err)
+					}
+					if err := db.Put(nil, []byte("key"), []byte("v")); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			hook.then = write
+			if when == "after" { // the archive is listed before the live logs, and after them
+				hook.then = func() { hook.then = write }
+			}
+			it, err := db.GetUpdatesSince(1)
+			if err != nil {
+				t.Fatalf("%s, more %v: %v", when, more, err)
+			}
+			got := uint64(0)
+			for ok := it.Valid() || it.Next(); ok; ok = it.Next() {
+				if got++; it.Batch().Sequence != got {
+					t.Fatalf("%s, more %v: batch %d, want %d", when, more, it.Batch().Sequence, got)
+				}
+			}
+			if want := db.visibleSeq.Load(); it.Err() != nil || got != want || hook.then != nil {
+				t.Errorf("%s, more %v: %d batches, %v; want %d", when, more, got, it.Err(), want)
+			}
+			it.Close()
+		}
 	}
 }

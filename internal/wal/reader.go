@@ -150,9 +150,10 @@ func (r *Reader) TimestampSizes() []TimestampSize { return r.sizes }
 // Predecessor is what the log says about the log before it, if it does.
 func (r *Reader) Predecessor() (p Predecessor, ok bool) { return r.pred, r.hasPred }
 
-// hole reports whether so many zeros stand before the last record that part of
-// the log may be missing there. A log written in order has fewer than a header.
-func (r *Reader) hole() bool { return r.rec.SkippedZeros() >= record.MaxHeaderSize }
+// Hole reports whether so many zeros stood before the last record that part of
+// the log may be missing there. A log written in order has fewer than a header; but in
+// one that is being written, the zeros may have been overwritten since.
+func (r *Reader) Hole() bool { return r.rec.SkippedZeros() >= record.MaxHeaderSize }
 
 // Close closes the file.
 func (r *Reader) Close() error {

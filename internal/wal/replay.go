@@ -176,7 +176,7 @@ func (r *Replayer) replay(rd *Reader, log uint64) error {
 
 // check finds what is wrong with a record that the framing thinks intact.
 func (r *Replayer) check(rd *Reader, batch []byte, seq uint64) error {
-	if rd.hole() && (!r.any || seq != r.next) && r.o.Mode != SkipAnyCorruptedRecords {
+	if rd.Hole() && (!r.any || seq != r.next) && r.o.Mode != SkipAnyCorruptedRecords {
 		return keys.Corruptf(rd.Name(), rd.Offset(), "a part of the log is missing: expected the record after sequence number %d behind zeros, found number %d", r.next, seq)
 	}
 	if err := Validate(batch); err != nil {
