@@ -371,11 +371,12 @@ func (r *repairer) merge(jobs []*mergeJob) (err error) {
 
 func (r *repairer) mergeOne(j *mergeJob) (_ *compaction.Result, err error) {
 	f := j.family
-	job := &compaction.Job{Order: f.order, Operator: f.opts.MergeOperator, KeepSeq: true, EpochNumber: 1,
+	o := f.opts // of the call: there is no database whose SetOptions could have changed them
+	job := &compaction.Job{Order: f.order, Operator: o.MergeOperator, KeepSeq: true, EpochNumber: 1,
 		FileCreationTime: r.now(), OldestAncestorTime: r.now(), Guard: guarded}
 	if j.level > 0 {
-		job.TargetFileSize = f.opts.TargetFileSizeBase
-		if _, ok := f.opts.Table.(PlainTableOptions); ok {
+		job.TargetFileSize = o.TargetFileSizeBase
+		if _, ok := o.Table.(PlainTableOptions); ok {
 			job.MaxFileSize = plainSplitSize
 		}
 	}
