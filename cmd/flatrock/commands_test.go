@@ -362,13 +362,13 @@ func TestNamesOfTheProgram(t *testing.T) {
 		{[]string{"flatrock", "nonsense"}, "", "unknown tool", 2},
 		{[]string{"flatrock", "ldb", "scan", "--nonsense=1", db}, "", "Invalid command-line option nonsense", 2},
 		{[]string{"flatrock", "ldb", "scan"}, "", "--db=DIR must be given", 2},
-		{[]string{"flatrock", "ldb", "repair", db}, "", "ldb repair: not built yet", 1},
+		{[]string{"flatrock", "ldb", "update_manifest", db}, "", "ldb update_manifest: not built yet", 1},
 		{[]string{"flatrock", "ldb", "scan", "--ttl", db}, "", "ldb scan --ttl: not built yet", 1},
 		{[]string{"flatrock", "sst_dump", "x.sst", "--command=recompress"}, "", "sst_dump --command=recompress: not built yet", 1},
 		{[]string{"flatrock", "sst_dump", "x.sst", "--compression_types=kZSTD"}, "", "sst_dump --compression_types: not built yet", 1},
 		{[]string{"flatrock", "sst_dump", "x.sst", "--command=walk"}, "", "Unrecognized command 'walk'", 2},
 		{[]string{"flatrock", "sst_dump"}, "", "file or directory must be specified", 2},
-		{[]string{"flatrock", "repair", "dir"}, "", "repair: not built yet", 1},
+		{[]string{"flatrock", "repair"}, "", "repair wants one directory", 2},
 	} {
 		var out, errs bytes.Buffer
 		status := run(context.Background(), c.args, strings.NewReader(""), &out, &errs)

@@ -10,11 +10,15 @@ const helpText = `flatrock looks into and changes RocksDB and Flatrock databases
 
     flatrock ldb --db=DIR COMMAND ...   keys, column families, files, logs of a database
     flatrock sst_dump FILE|DIR ...      table files by themselves, of both formats
+    flatrock doctor DIR                 what a directory is, whether it is well, and advice
+    flatrock repair [--dry-run] DIR     make a damaged database open again
     flatrock stress ...                 random operations, crashes and faults, all checked
     flatrock trace KIND COMMAND FILE    block cache and query traces: analyze, replay
     flatrock help ldb [COMMAND]         more about it
     flatrock help sst_dump
     flatrock help trace
+    flatrock help doctor
+    flatrock help repair
     flatrock help --all
 
 Through a link named ldb or sst_dump it is that tool, with RocksDB 7.8.3's options
@@ -22,7 +26,8 @@ and output. db_bench is in the source directory: go run ./bench.
 
 --json makes the reading commands write a JSON object a line, keys and values in hex.
 Errors go to stderr. The exit status is 0 if all went well, 1 if the command failed,
-2 if it was not understood (1 under the names of RocksDB's tools).
+2 if it was not understood (1 under the names of RocksDB's tools); doctor: 1 with
+warnings, 2 with errors.
 `
 
 const ldbText = `flatrock ldb --db=DIR [options] COMMAND ...
@@ -94,9 +99,13 @@ func (a *app) help(args []string) error {
 	switch {
 	case len(args) == 0:
 	case args[0] == "--all":
-		text += "\n" + ldbHelp() + "\n" + sstDumpText + "\n" + stressText
+		text += "\n" + ldbHelp() + "\n" + sstDumpText + "\n" + doctorText + "\n" + repairText + "\n" + stressText
 	case args[0] == "stress":
 		text = stressText
+	case args[0] == "doctor":
+		text = doctorText
+	case args[0] == "repair":
+		text = repairText
 	case args[0] == "trace":
 		text = traceText
 	case args[0] == "sst_dump":

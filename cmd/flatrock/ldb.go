@@ -45,7 +45,7 @@ var refusedOptions = []string{"env_uri", "fs_uri", "ttl", "timestamp", "start_ti
 
 // notBuiltCommands belong to features that Flatrock does not have yet.
 var notBuiltCommands = []string{"put_entity", "get_entity",
-	"reduce_levels", "change_compaction_style", "repair",
+	"reduce_levels", "change_compaction_style",
 	"unsafe_remove_sst_file", "update_manifest"}
 
 // failedf is a command's failure in RocksDB's words.

@@ -40,6 +40,7 @@ func ldbCommands() []ldbCommand {
 		{name: "ingest_extern_sst", usage: "<input> [--move_files] [--snapshot_consistency=B] [--allow_global_seqno=B] [--allow_blocking_flush=B] [--ingest_behind] [--write_global_seqno]",
 			about: "add a table file that write_extern_sst or an SstFileWriter made", run: (*ldb).ingest,
 			options: []string{"move_files", "snapshot_consistency", "allow_global_seqno", "allow_blocking_flush", "ingest_behind", "write_global_seqno", "create_if_missing"}},
+		{name: "repair", usage: "[--verbose]", about: "make the MANIFEST anew from table files and logs; see flatrock help repair", options: []string{"verbose"}, run: (*ldb).repairDB},
 		{name: "checkpoint", usage: "--checkpoint_dir=DIR", about: "make a database in DIR with the state of this moment, by hard links",
 			options: []string{"checkpoint_dir"}, run: (*ldb).checkpoint},
 		{name: "backup", usage: "--backup_dir=DIR", about: "add a backup of the database to DIR", options: []string{"backup_dir"}, run: (*ldb).backup},

@@ -4,6 +4,8 @@
 //	flatrock ldb --db=DIR scan
 //	flatrock sst_dump --file=FILE --command=scan
 //	flatrock trace block-cache analyze FILE
+//	flatrock doctor DIR
+//	flatrock repair --dry-run DIR
 //	flatrock help
 //
 // Started through a link named ldb or sst_dump it is that tool. Commands, options
@@ -91,8 +93,10 @@ func (a *app) dispatch(tool string, args []string) error {
 		return a.help(args)
 	case "stress":
 		return a.stress(args)
-	case "doctor", "repair":
-		return notBuilt(tool)
+	case "doctor":
+		return a.doctor(args)
+	case "repair":
+		return a.repair(args)
 	}
 	return usagef("unknown tool %q; see flatrock help", tool)
 }
@@ -104,9 +108,12 @@ func notBuilt(command string) error {
 
 // exit reports err and turns it into the exit status.
 func (a *app) exit(err error, linked bool) int {
+	var status exitStatus
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &status):
+		return int(status)
 	case errors.Is(err, errReported):
 		return 1
 	case errors.Is(err, errUsage):

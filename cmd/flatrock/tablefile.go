@@ -56,6 +56,7 @@ func orderNamed(name string) keys.Order {
 type tableOptions struct {
 	largestSeq uint64 // of ingested files, by the MANIFEST
 	inDatabase bool
+	comparator string // of the family, for files that do not name it
 }
 
 // openTableFile opens the table at path, of the format that its footer says.
@@ -69,6 +70,9 @@ func openTableFile(path string, o tableOptions) (*tableFile, error) {
 	if err != nil {
 		f.Close()
 		return nil, err
+	}
+	if comparator == "" {
+		comparator = o.comparator
 	}
 	t.order = orderNamed(comparator)
 	if t.footer.Plain() {
