@@ -26,6 +26,9 @@ func (r *Reader) Get(look *keys.Lookup, _ *table.Pin) (value []byte, trailer uin
 			return v.getGuarded(look)
 		}
 	}
+	if v.lacks(look.UserKey) {
+		return nil, 0, false, nil
+	}
 	prefixLen, h := v.target(look)
 	p := v.place(h)
 	if p.none() {
@@ -61,6 +64,11 @@ func (v *view) read(look *keys.Lookup, prefixLen int, h uint32, p place) (value 
 	if p.line {
 		if value, trailer, ok, err = v.scan(look, prefixLen, int(p.at), false); ok || err != nil || !p.maybe {
 			return value, trailer, ok, err
+		}
+		var st run
+		var r row
+		if v.rowAt(int(p.at), &st, &r) == intact && v.hasPrefix(r.key, look.UserKey[:prefixLen]) {
+			return nil, 0, false, nil // it is the prefix, without such a row
 		}
 		p = place{at: v.probe(h)}
 	}
@@ -248,7 +256,7 @@ func (r *Reader) StageBucket(look *keys.Lookup, c *Cursor) {
 		v = v.near()
 	}
 	c.v = v
-	if v.noSeek {
+	if v.noSeek || v.lacks(look.UserKey) {
 		c.stage = stageNone
 		return
 	}
