@@ -46,7 +46,9 @@ type view struct {
 }
 
 // lacks reports whether the length of a key tells that the file has no such key.
-func (v *view) lacks(userKey []byte) bool { return v.format.keyLen > 0 && len(userKey) != v.format.keyLen }
+func (v *view) lacks(userKey []byte) bool {
+	return v.format.keyLen > 0 && len(userKey) != v.format.keyLen
+}
 
 // target is the prefix length of the lookup's key and its hash, for this view's
 // index and bloom filter. A key outside the extractor's domain, which a writer
