@@ -177,7 +177,23 @@ func (f *externalFile) bring() error {
 		}
 		db.log.Info("an external file cannot be linked, and is copied", "file", f.path, "err", err)
 	}
-	return copyFile(db.fs, f.path, f.internalPath(), f.size)
+	if err := copyFile(db.fs, f.path, f.internalPath(), f.size); err != nil || !o.VerifyChecksumsBeforeIngest {
+		return err
+	}
+	return f.verifyCopy()
+}
+
+// verifyCopy verifies what the copy holds: the original was verified by other reads than those
+// that copied it.
+func (f *externalFile) verifyCopy() error {
+	r, err := f.family.cf.openExternal(f.internalPath())
+	if err != nil {
+		return fmt.Errorf("%s, copied from %s: %w", f.internalPath(), f.path, err)
+	}
+	if err = guarded(r.VerifyChecksums); err != nil {
+		err = fmt.Errorf("%s, copied from %s: %w", f.internalPath(), f.path, err)
+	}
+	return errors.Join(err, r.Close())
 }
 
 // number gives the file in the directory the sequence number that place chose, and

@@ -561,7 +561,19 @@ func (r *Reader) GlobalSeqOffset() (off int64, ok bool, err error) {
 	}
 	n := int(h.Size)
 	at, size, ok := block.PropertyOffset(raw[:n:n], block.PropGlobalSeqno)
-	if !ok || size != 8 || compress.Type(raw[n]) != compress.None {
+	ok = ok && size == 8 && compress.Type(raw[n]) == compress.None
+	// What was read at open was verified; this is another read.
+	if err := r.checkTrailer(h, raw, true); err != nil {
+		if !ok {
+			return 0, false, err
+		}
+		repaired := append([]byte(nil), raw...)
+		clear(repaired[at : at+size])
+		if r.checkTrailer(h, repaired, true) != nil {
+			return 0, false, err
+		}
+	}
+	if !ok {
 		return 0, false, nil
 	}
 	return int64(h.Offset) + int64(at), true, nil

@@ -154,7 +154,7 @@ func (w *worker) ingest(ctx context.Context, family int) error {
 	err := w.writeExternal(path, s, record)
 	if err == nil {
 		err = w.families[family].IngestExternalFile(ctx, []string{path}, &flatrock.IngestExternalFileOptions{
-			MoveFiles: w.rng.IntN(2) == 0, VerifyChecksumsBeforeIngest: w.rng.IntN(2) == 0,
+			MoveFiles: w.rng.IntN(2) == 0, VerifyChecksumsBeforeIngest: w.tolerate != nil || w.rng.IntN(2) == 0, // a bit flipped while a file is copied stays
 		})
 	}
 	w.h.end(record, err)
