@@ -59,10 +59,12 @@ func newMappedMemory(size int64, o mmapfs.ArenaOptions) (*memory, error) {
 	return &memory{base: arena.Base(), size: arena.Reserved(), arena: arena}, nil
 }
 
-// newHeapMemory stands in for mapped memory, which the race detector ignores.
-func newHeapMemory(size int64) *memory {
-	heap := make([]uint64, size/linkUnit)
-	return &memory{base: unsafe.Pointer(unsafe.SliceData(heap)), size: int64(len(heap)) * linkUnit, heap: heap}
+// newHeapMemory stands in for mapped memory, which the race detector ignores. slack is
+// memory behind it that is not used: a slice that a damaged length makes must stay within
+// one object in race builds, even if nobody reads its end.
+func newHeapMemory(size, slack int64) *memory {
+	heap := make([]uint64, (size+slack)/linkUnit)
+	return &memory{base: unsafe.Pointer(unsafe.SliceData(heap)), size: size / linkUnit * linkUnit, heap: heap}
 }
 
 // alloc takes n bytes, n a multiple of linkUnit, and returns their offset, never

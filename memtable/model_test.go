@@ -50,7 +50,7 @@ func newTest(t testing.TB, o Options) *MemTable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newMemTable(o, newHeapMemory(o.Reserve))
+	m, err := newMemTable(o, newHeapMemory(o.Reserve, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func newProtected(t testing.TB, kind Kind, protection int, onSeek bool) (*MemTab
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newMemTable(o, newHeapMemory(1<<20))
+	m, err := newMemTable(o, newHeapMemory(1<<20, maxKeyLen+1))
 	if err != nil {
 		t.Fatal(err)
 	}
