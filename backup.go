@@ -419,7 +419,7 @@ func parseBackupMeta(name string, r io.Reader) (i BackupInfo, err error) {
 
 // safeRelative reports whether a path stays below the backup directory.
 func safeRelative(p string) bool {
-	return p != "" && filepath.IsLocal(filepath.FromSlash(p)) && path.Clean(p) == p && !strings.ContainsRune(p, '\\')
+	return p != "" && p != "." && filepath.IsLocal(filepath.FromSlash(p)) && path.Clean(p) == p && !strings.ContainsRune(p, '\\')
 }
 
 // VerifyBackup reads every file of a backup and compares its checksum. The first
