@@ -120,13 +120,20 @@ func (i *Index) Append(dst []byte) []byte {
 	return append(dst, byte(i.Compression))
 }
 
-// String describes i as RocksDB's tools do.
-func (i *Index) String() string {
-	switch i.Kind {
-	case Inlined:
-		return fmt.Sprintf("[inlined blob] value: %x expiration: %d", i.Value, i.Expiration)
-	case Expiring:
-		return fmt.Sprintf("[blob ref] file: %d offset: %d size: %d compression: %v expiration: %d", i.File, i.Offset, i.Size, i.Compression, i.Expiration)
+// String is RocksDB's text of an index, the value of an inlined one as it is.
+func (i *Index) String() string { return i.Text(false) }
+
+// Text is RocksDB's text of an index, the value of an inlined one in hex if asked for.
+func (i *Index) Text(hex bool) string {
+	text := fmt.Sprintf("[blob ref] file:%d offset:%d size:%d compression: %v", i.File, i.Offset, i.Size, i.Compression)
+	if i.Kind == Inlined {
+		text = fmt.Sprintf("[inlined blob] value:%s", i.Value)
+		if hex {
+			text = fmt.Sprintf("[inlined blob] value:%X", i.Value)
+		}
 	}
-	return fmt.Sprintf("[blob ref] file: %d offset: %d size: %d compression: %v", i.File, i.Offset, i.Size, i.Compression)
+	if i.Kind != Plain {
+		text += fmt.Sprintf(" exp:%d", i.Expiration)
+	}
+	return text
 }

@@ -13,11 +13,17 @@ import (
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
+// Version is that of the format, and RecordHeader is how many bytes a record has before its key.
+const (
+	Version      = 1
+	RecordHeader = 32
+)
+
 const (
 	magic        = 0x00248f37
-	version      = 1
+	version      = Version
 	headerLen    = 30
-	recordLen    = 32 // of a record's header
+	recordLen    = RecordHeader
 	footerLen    = 32
 	flagExpiring = 1
 	maxKeyLen    = 1<<32 - 1
@@ -30,6 +36,7 @@ type Reader struct {
 	size        int64
 	family      uint32
 	expiring    bool
+	expirations Expirations // by the header
 	compression compress.Type
 	decoder     *compress.Decoder
 }
@@ -64,8 +71,13 @@ func (r *Reader) open() (err error) {
 	r.family = binary.LittleEndian.Uint32(h[8:])
 	r.expiring = h[12]&flagExpiring != 0
 	r.compression = compress.Type(h[13])
+	r.expirations = decodeExpirations(h[14:])
 	return nil
 }
+
+// Limit makes the Reader refuse values of more than n bytes decompressed; zero means the
+// format's 2 GiB. It is set before the first read.
+func (r *Reader) Limit(n int64) { r.decoder.Limit(n) }
 
 // Family is the id of the column family that the file was written for.
 func (r *Reader) Family() uint32 { return r.family }
@@ -75,6 +87,25 @@ func (r *Reader) Compression() compress.Type { return r.compression }
 
 // Expiring reports whether records have expiration times.
 func (r *Reader) Expiring() bool { return r.expiring }
+
+// Expirations is a range of expiration times, zero if nothing expires.
+type Expirations struct{ From, To uint64 }
+
+func decodeExpirations(b []byte) Expirations {
+	return Expirations{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])}
+}
+
+// Expirations are what the header says.
+func (r *Reader) Expirations() Expirations { return r.expirations }
+
+// Footer is what the footer says; there is none in a file that was not finished.
+func (r *Reader) Footer() (records uint64, e Expirations, ok bool) {
+	b, ok := r.footerAt(r.size - footerLen)
+	if !ok {
+		return 0, e, false
+	}
+	return binary.LittleEndian.Uint64(b[4:]), decodeExpirations(b[12:]), true
+}
 
 // Get appends the value that i points at to dst. The record must be that of
 // userKey, whole and with the right checksums.
@@ -147,6 +178,7 @@ func (r *Reader) decompress(dst, stored []byte, at int64) ([]byte, error) {
 type Record struct {
 	Index      // with the compression of the file
 	Key, Value []byte
+	Stored     []byte // the value as it is in the file, compressed
 }
 
 // Each calls f with the records in order, checked and decompressed, borrowed for the
@@ -155,7 +187,7 @@ func (r *Reader) Each(f func(Record) error) error {
 	var buf, value []byte
 	var h [recordLen]byte
 	for at := int64(headerLen); at < r.size; {
-		if r.footerAt(at) {
+		if _, ok := r.footerAt(at); ok {
 			return nil
 		}
 		if r.size-at < recordLen {
@@ -182,7 +214,7 @@ func (r *Reader) Each(f func(Record) error) error {
 		if value, err = r.decompress(value[:0], stored, at); err != nil {
 			return err
 		}
-		rec := Record{Key: buf[recordLen : recordLen+keyLen], Value: value}
+		rec := Record{Key: buf[recordLen : recordLen+keyLen], Value: value, Stored: stored}
 		rec.Index = Index{Kind: Plain, Offset: uint64(at) + recordLen + keyLen, Size: valueLen, Compression: r.compression}
 		if rec.Expiration = binary.LittleEndian.Uint64(h[16:]); rec.Expiration != 0 {
 			rec.Kind = Expiring
@@ -196,15 +228,14 @@ func (r *Reader) Each(f func(Record) error) error {
 }
 
 // footerAt reports whether the rest of the file is a footer.
-func (r *Reader) footerAt(at int64) bool {
-	var b [footerLen]byte
-	if r.size-at != footerLen {
-		return false
+func (r *Reader) footerAt(at int64) (b [footerLen]byte, ok bool) {
+	if r.size-at != footerLen || at < headerLen {
+		return b, false
 	}
 	if _, err := r.file.ReadAt(b[:], at); err != nil && !errors.Is(err, io.EOF) {
-		return false
+		return b, false
 	}
-	return binary.LittleEndian.Uint32(b[:]) == magic && binary.LittleEndian.Uint32(b[28:]) == hash.Mask(hash.CRC32C(b[:28]))
+	return b, binary.LittleEndian.Uint32(b[:]) == magic && binary.LittleEndian.Uint32(b[28:]) == hash.Mask(hash.CRC32C(b[:28]))
 }
 
 // Close closes the file.

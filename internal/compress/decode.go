@@ -21,7 +21,8 @@ import (
 const MaxSize = 1<<31 - 1
 
 // growth bounds how many bytes one compressed byte can become, by type; a
-// larger claim is damage, and is refused before memory is taken for it.
+// larger claim is damage, and is refused before memory is taken for it. What
+// zstd frames can become ZSTDBound says more exactly.
 func growth(t Type) uint64 {
 	switch t {
 	case Snappy:
@@ -39,6 +40,7 @@ func growth(t Type) uint64 {
 type Decoder struct {
 	// sizePrefix is set by format_version 2 and later.
 	sizePrefix bool
+	limit      uint64
 	dict       []byte
 	zstdOnce   sync.Once
 	zstd       *zstd.Decoder
@@ -49,7 +51,15 @@ type Decoder struct {
 // from format_version 2 on) and were compressed with dict, nil for none. dict
 // is kept, not copied.
 func NewDecoder(sizePrefix bool, dict []byte) *Decoder {
-	return &Decoder{sizePrefix: sizePrefix, dict: dict}
+	return &Decoder{sizePrefix: sizePrefix, limit: MaxSize, dict: dict}
+}
+
+// Limit makes the Decoder refuse blocks of more than n bytes uncompressed; zero, or more than
+// MaxSize, means MaxSize. It is set before the first use.
+func (d *Decoder) Limit(n int64) {
+	if d.limit = MaxSize; n > 0 {
+		d.limit = min(uint64(n), MaxSize)
+	}
 }
 
 // Size returns how long the uncompressed form of src will be, and the part of
@@ -95,8 +105,11 @@ func (d *Decoder) Size(t Type, src []byte) (size int, body []byte, err error) {
 	default:
 		return 0, nil, fmt.Errorf("expected a supported compression type, found %v", t)
 	}
-	if n > MaxSize || n > growth(t)*uint64(len(src)+8) {
+	if n > MaxSize || n > growth(t)*uint64(len(src)+8) || n > modest*uint64(len(src)) && (t == ZSTD || t == ZSTDNotFinal) && n > ZSTDBound(body) {
 		return 0, nil, fmt.Errorf("expected an uncompressed size that %d bytes of %v can hold, found %d", len(src), t, n)
+	}
+	if n > d.limit {
+		return 0, nil, fmt.Errorf("expected an uncompressed size within the limit of %d bytes, found %d bytes of %v that say %d", d.limit, len(src), t, n)
 	}
 	return int(n), body, nil
 }
@@ -150,10 +163,13 @@ func (d *Decoder) Decode(dst []byte, t Type, body []byte) error {
 	return nil
 }
 
-// DecodeUnsized decompresses body when Size said -1, to at most MaxSize bytes.
-// The result is owned by the caller.
+// modest is a growth that no zstd block is looked at for.
+const modest = 32
+
+// DecodeUnsized decompresses body when Size said -1, to at most MaxSize bytes,
+// or what Limit says. The result is owned by the caller.
 func (d *Decoder) DecodeUnsized(t Type, body []byte) ([]byte, error) {
-	limit := min(growth(t)*uint64(len(body)+8), MaxSize)
+	limit := min(growth(t)*uint64(len(body)+8), d.limit)
 	var r io.Reader
 	switch t {
 	case Zlib:

@@ -104,6 +104,7 @@ func BenchmarkMergingNext(b *testing.B) {
 	for _, sources := range []int{1, 2, 4, 10} {
 		b.Run(fmt.Sprintf("interleaved-%d", sources), func(b *testing.B) {
 			m := iterator.NewMerging(keys.Order{}, spread(20000, sources, puts)...)
+			b.ReportAllocs()
 			for b.Loop() {
 				if !m.Valid() || !m.Next() {
 					m.First()
@@ -118,6 +119,7 @@ func BenchmarkMergingNext(b *testing.B) {
 			its = append(its, itertest.New(keys.Order{}, []itertest.Entry{e}))
 		}
 		m := iterator.NewMerging(keys.Order{}, its...)
+		b.ReportAllocs()
 		for b.Loop() {
 			if !m.Valid() || !m.Next() {
 				m.First()
@@ -131,6 +133,7 @@ func BenchmarkUserNext(b *testing.B) {
 		b.Run(fmt.Sprintf("sources-%d", sources), func(b *testing.B) {
 			var u iterator.User
 			u.Reset(&iterator.Options{Seq: keys.MaxSeq}, spread(20000, sources, puts))
+			b.ReportAllocs()
 			for b.Loop() {
 				if !u.Valid() || !u.Next() {
 					u.First()
@@ -143,6 +146,7 @@ func BenchmarkUserNext(b *testing.B) {
 func BenchmarkUserPrev(b *testing.B) {
 	var u iterator.User
 	u.Reset(&iterator.Options{Seq: keys.MaxSeq}, spread(20000, 2, puts))
+	b.ReportAllocs()
 	for b.Loop() {
 		if !u.Valid() || !u.Prev() {
 			u.Last()
@@ -156,6 +160,7 @@ func BenchmarkUserSeek(b *testing.B) {
 			var u iterator.User
 			u.Reset(&iterator.Options{Seq: keys.MaxSeq}, spread(20000, sources, puts))
 			key, i := []byte("k00000000"), 0
+			b.ReportAllocs()
 			for b.Loop() {
 				i = (i + 7919) % 20000
 				n := i

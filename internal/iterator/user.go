@@ -142,6 +142,7 @@ type User struct {
 	skipped   uint64 // in this call
 	stats     Stats
 	seekSaved []byte
+	mark      mark
 }
 
 // Reset makes u walk sources, newest first, which it closes when it is closed.
@@ -194,6 +195,7 @@ func (u *User) clearPosition() {
 	u.key, u.value, u.raw = nil, nil, nil
 	u.confined, u.short = false, false
 	u.skipped, u.covered = 0, 0
+	u.mark.dir = unpositioned
 }
 
 // Close closes the sources and drops what was borrowed. u may be Reset again.
@@ -235,6 +237,13 @@ func (u *User) Err() error { return u.err }
 
 // Stats returns the counts since Reset.
 func (u *User) Stats() Stats { return u.stats }
+
+// TakeStats is Stats since the last call of it.
+func (u *User) TakeStats() Stats {
+	s := u.stats
+	u.stats = Stats{}
+	return s
+}
 
 // SeekGE moves to the first key at or after key.
 func (u *User) SeekGE(key []byte) bool {
@@ -357,6 +366,7 @@ func (u *User) Next() bool {
 		u.saved = append(u.saved[:0], u.key...)
 		u.m.Next()
 	case belowKey:
+		u.mark.dir = unpositioned
 		u.m.SeekGE(u.saved, lastTrailer)
 	}
 	return u.forward(true)
@@ -372,6 +382,7 @@ func (u *User) Prev() bool {
 		if u.at == onKey {
 			u.saved = append(u.saved[:0], u.key...)
 		}
+		u.mark.dir = unpositioned
 		u.m.SeekLT(u.saved, firstTrailer)
 	}
 	return u.backward()
@@ -467,7 +478,8 @@ func (s *coverSpan) narrow(order *keys.Order, c *rangedel.Cursor) {
 	}
 }
 
-// cover is the newest visible range tombstone over userKey, 0 for none.
+// cover is the newest visible range tombstone over userKey, 0 for none. With err set it is
+// not known, and nothing may be shown.
 func (u *User) cover(userKey []byte) uint64 {
 	if u.same.holds(&u.o.Order, userKey) {
 		return u.same.newest
@@ -476,6 +488,10 @@ func (u *User) cover(userKey []byte) uint64 {
 	u.same = coverSpan{known: true}
 	for i := range u.cursors {
 		seq := u.cursors[i].Cover(userKey, u.tombstones[i].Seq)
+		if err := u.cursors[i].Err(); err != nil {
+			u.err, u.same = err, coverSpan{}
+			return keys.MaxSeq
+		}
 		u.same.narrow(&u.o.Order, &u.cursors[i])
 		if seq > newest {
 			newest = seq

@@ -44,6 +44,9 @@ func (u *User) skipCoveredBackward() bool {
 	if !ok || !u.m.Valid() || u.o.Order.Compare(u.m.UserKey(), start) < 0 {
 		return u.m.Valid()
 	}
+	if !u.passed(backward) {
+		return false
+	}
 	u.stats.Reseeks++
 	u.covered = 0
 	return u.m.SkipBackward(u.tombstones[u.coverer].Source+1, start)
@@ -56,7 +59,9 @@ func (u *User) collect() (live bool, err error) {
 	m := &u.m
 	var cover uint64
 	if len(u.cursors) > 0 {
-		cover = u.cover(u.saved)
+		if cover = u.cover(u.saved); u.err != nil {
+			return false, u.err
+		}
 	}
 	u.operands.reset()
 	u.value, u.raw = nil, nil
@@ -137,13 +142,20 @@ func (u *User) seekNewest() bool {
 // visible one from the front.
 func (u *User) collectBySeek() (live bool, err error) {
 	m := &u.m
+	if !u.passed(backward) {
+		return false, u.err
+	}
 	u.stats.Reseeks++
 	u.operands.reset()
 	u.value, u.raw = nil, nil
 	u.covered = 0
 	if u.seekNewest() && bytes.Equal(m.UserKey(), u.saved) {
 		trailer := m.Trailer()
-		if len(u.cursors) == 0 || u.cover(u.saved) <= keys.Seq(trailer) {
+		hidden := len(u.cursors) > 0 && u.cover(u.saved) > keys.Seq(trailer)
+		if u.err != nil {
+			return false, u.err
+		}
+		if !hidden {
 			switch kind := keys.KindOf(trailer); kind {
 			case keys.KindDelete, keys.KindSingleDelete:
 			case keys.KindMerge:

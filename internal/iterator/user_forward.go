@@ -21,6 +21,9 @@ func (u *User) forward(skipSaved bool) bool {
 				return u.fail(ErrTooManySkipped)
 			}
 			if steps++; steps > maxSteps {
+				if !u.passed(forward) {
+					return u.fail(u.err)
+				}
 				u.stats.Reseeks++
 				steps = 0
 				m.SeekGE(u.saved, lastTrailer)
@@ -42,6 +45,9 @@ func (u *User) forward(skipSaved bool) bool {
 				return u.fail(ErrTooManySkipped)
 			}
 			if steps++; steps > maxSteps {
+				if !u.passed(forward) {
+					return u.fail(u.err)
+				}
 				steps = 0
 				u.reseek(key)
 				continue
@@ -51,6 +57,9 @@ func (u *User) forward(skipSaved bool) bool {
 		}
 		steps = 0
 		if len(u.cursors) > 0 && u.hidden(key, seq) {
+			if u.err != nil {
+				return u.fail(u.err)
+			}
 			skipSaved = true
 			if !u.countSkip() {
 				return u.fail(ErrTooManySkipped)
@@ -100,12 +109,18 @@ func (u *User) hidden(key []byte, seq uint64) bool {
 		u.covered = 0
 		return false
 	}
+	if u.err != nil {
+		return true
+	}
 	u.stats.Deletes++
 	u.saved = append(u.saved[:0], key...)
 	if u.covered++; u.covered > maxCovered {
 		if _, end, ok := u.cursors[u.coverer].Span(); ok && end != nil {
 			beneath := u.tombstones[u.coverer].Source + 1
 			if u.m.SourceIndex() >= beneath {
+				if !u.passed(forward) {
+					return true
+				}
 				u.stats.Reseeks++
 				u.m.SkipForward(beneath, end)
 				return true
@@ -140,7 +155,9 @@ func (u *User) mergeForward() error {
 	u.operands.reset()
 	var cover uint64
 	if len(u.cursors) > 0 {
-		cover = u.cover(u.saved)
+		if cover = u.cover(u.saved); u.err != nil {
+			return u.err
+		}
 	}
 	u.at = inKey
 	for m.Valid() && bytes.Equal(m.UserKey(), u.saved) {

@@ -113,9 +113,11 @@ type Lookup struct {
 
 	Found        FoundIn       // where the search ended
 	Perf         *perf.Context // what the read did is added to it; nil for nothing
-	Many         bool          // part of a MultiGet
-	FromSnapshot bool          // Seq was chosen by the caller
-	TraceID      uint64        // links the accesses of one Get in a block cache trace; 0 before the first
+	Tallying     bool          // statistics take Tally, and files count there
+	Tally        perf.Tally
+	Many         bool   // part of a MultiGet
+	FromSnapshot bool   // Seq was chosen by the caller
+	TraceID      uint64 // links the accesses of one Get in a block cache trace; 0 before the first
 }
 
 // FoundIn says where a point read found the newest entry of its key: Nowhere, in

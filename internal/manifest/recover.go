@@ -23,6 +23,9 @@ type RecoverOptions struct {
 	// NumLevels gives num_levels of a family; nil means DefaultNumLevels and takes
 	// files in deeper levels as they are, which otherwise are an error.
 	NumLevels func(family string) int
+	// Deeper says of which families the files may lie deeper than NumLevels says: they have the levels that
+	// they need. nil: of none.
+	Deeper func(family string) bool
 	// Want says which families to build; nil means all. The others end up Skipped.
 	Want func(family string) bool
 	// Manifest is the base name of the MANIFEST to read instead of the one that
@@ -48,7 +51,7 @@ func Recover(fsys mmapfs.FS, dir string, o RecoverOptions) (*State, error) {
 	}
 	r := newReplay(&State{Families: []*ColumnFamily{{Name: DefaultFamily, NextEpoch: 1,
 		Skipped: o.Want != nil && !o.Want(DefaultFamily)}}})
-	r.comparator, r.numLevels, r.want, r.recovering = o.Comparator, o.NumLevels, o.Want, true
+	r.comparator, r.numLevels, r.deeper, r.want, r.recovering = o.Comparator, o.NumLevels, o.Deeper, o.Want, true
 	_, r.st.ManifestNumber, _ = ParseName(base)
 
 	tail, err := r.read(fsys, dir, base, 0, o.OnEdit)
@@ -110,7 +113,7 @@ func (s *State) Advance(fsys mmapfs.FS, dir string, o RecoverOptions) (*State, e
 		return Recover(fsys, dir, o)
 	}
 	r := newReplay(s)
-	r.comparator, r.numLevels, r.want = o.Comparator, o.NumLevels, o.Want
+	r.comparator, r.numLevels, r.deeper, r.want = o.Comparator, o.NumLevels, o.Deeper, o.Want
 	base := ManifestBase(n)
 	tail, err := r.read(fsys, dir, base, s.applied, o.OnEdit)
 	if err != nil {

@@ -167,6 +167,34 @@ func TestNumLevels(t *testing.T) {
 	}
 }
 
+// TestNumLevelsAfterThereWereMore: a file that was deep once and has moved up leaves no level behind that
+// num_levels does not have; a compaction would use it, and the next recovery refuse.
+func TestNumLevelsAfterThereWereMore(t *testing.T) {
+	fsys := memWith(t, map[string][]byte{"CURRENT": []byte("MANIFEST-000005\n"),
+		"MANIFEST-000005": manifestOf(t, base(), &VersionEdit{NewFiles: []NewFile{file(9, 10, "a", "b", 1)}},
+			&VersionEdit{DeletedFiles: []DeletedFile{{9, 10}}, NewFiles: []NewFile{file(1, 10, "a", "b", 1)}})})
+	st, err := Recover(fsys, ".", RecoverOptions{NumLevels: func(string) int { return 2 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := st.Family(0).Version; v.NumLevels() != 2 || len(v.Levels[1]) != 1 || v.NumFiles() != 1 {
+		t.Fatalf("%d levels: %v", v.NumLevels(), v.Levels)
+	}
+}
+
+// TestDeeperThanNumLevels: a family that may be deeper has the levels that it needs, and no more.
+func TestDeeperThanNumLevels(t *testing.T) {
+	fsys := memWith(t, map[string][]byte{"CURRENT": []byte("MANIFEST-000005\n"),
+		"MANIFEST-000005": manifestOf(t, base(), &VersionEdit{NewFiles: []NewFile{file(9, 10, "a", "b", 1)}},
+			&VersionEdit{DeletedFiles: []DeletedFile{{9, 10}}, NewFiles: []NewFile{file(7, 10, "a", "b", 1)}})})
+	for n, want := range map[int]int{2: 8, 0: 8, 9: 9} {
+		st, err := Recover(fsys, ".", RecoverOptions{NumLevels: func(string) int { return n }, Deeper: func(string) bool { return true }})
+		if err != nil || st.Family(0).Version.NumLevels() != want {
+			t.Fatalf("with %d: %v, want %d levels", n, err, want)
+		}
+	}
+}
+
 func TestWALTracking(t *testing.T) {
 	st, err := recoverEdits(t, base(), &VersionEdit{WALAdditions: []WALAddition{{Number: 4}, {Number: 5}}},
 		&VersionEdit{WALAdditions: []WALAddition{{4, Some(uint64(100))}}}, &VersionEdit{WALAdditions: []WALAddition{{4, Some(uint64(200))}}},

@@ -145,6 +145,7 @@ type replay struct {
 	st         *State
 	comparator ComparatorFunc
 	numLevels  func(family string) int
+	deeper     func(family string) bool
 	want       func(family string) bool
 	builders   map[uint32]*Builder
 	owned      map[uint32]bool // families of st that are copies already
@@ -390,9 +391,13 @@ func (r *replay) finish() (*State, error) {
 		if err != nil {
 			return nil, fmt.Errorf("column family %q: %w", f.Name, err)
 		}
-		if r.numLevels != nil && v.NumLevels() > levels && v.HighestLevel() >= levels {
-			return nil, &optionsError{fmt.Errorf("column family %q: db has more levels than options.num_levels: %d, files in L%d",
-				f.Name, levels, v.HighestLevel())}
+		if r.numLevels != nil && v.NumLevels() > levels {
+			used := v.HighestLevel() + 1
+			if used > levels && (r.deeper == nil || !r.deeper(f.Name)) {
+				return nil, &optionsError{fmt.Errorf("column family %q: db has more levels than options.num_levels: %d, files in L%d",
+					f.Name, levels, v.HighestLevel())}
+			}
+			v = v.Truncated(max(levels, used)) // edits of when there were more: no compaction may write there again
 		}
 		f.Version = v
 		if r.recovering {

@@ -24,6 +24,8 @@ func ByName(id, delimiter string) Operator {
 		return Put()
 	case BytesXORName, "bytesxor":
 		return BytesXOR()
+	case SortListName, "sortlist":
+		return SortList()
 	}
 	return nil
 }

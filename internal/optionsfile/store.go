@@ -73,7 +73,11 @@ func list(fsys mmapfs.FS, dir string) ([]found, error) {
 
 // Load parses OPTIONS file number of dir.
 func Load(fsys mmapfs.FS, dir string, number uint64) (*File, error) {
-	path := Name(dir, number)
+	return LoadFile(fsys, Name(dir, number))
+}
+
+// LoadFile parses a file of any name.
+func LoadFile(fsys mmapfs.FS, path string) (*File, error) {
 	text, err := read(fsys, path)
 	if err != nil {
 		return nil, err
@@ -84,10 +88,14 @@ func Load(fsys mmapfs.FS, dir string, number uint64) (*File, error) {
 // LoadLatest parses the newest OPTIONS file of dir. The error matches
 // fs.ErrNotExist if there is none.
 func LoadLatest(fsys mmapfs.FS, dir string) (f *File, number uint64, err error) {
-	if number, err = Latest(fsys, dir); err != nil {
-		return nil, 0, err
+	for range 20 {
+		if number, err = Latest(fsys, dir); err != nil {
+			return nil, 0, err
+		}
+		if f, err = Load(fsys, dir, number); !errors.Is(err, fs.ErrNotExist) {
+			break // else its writer has newer ones meanwhile
+		}
 	}
-	f, err = Load(fsys, dir, number)
 	return f, number, err
 }
 

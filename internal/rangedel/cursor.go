@@ -17,6 +17,7 @@ type Cursor struct {
 	known  bool
 	// Of a live memtable: the sequence number asked with, and its answer.
 	seq, newest uint64
+	err         error // with protection; see Err
 }
 
 // Reset puts c over l, which may be nil.
@@ -45,8 +46,8 @@ func (c *Cursor) Cover(userKey []byte, seq uint64) uint64 {
 			return 0
 		}
 		if !c.known || c.seq != seq || !c.holds(&c.live.order, userKey) {
-			c.newest, c.lo, c.hi = c.live.coverSpan(userKey, seq)
-			c.known, c.seq = true, seq
+			c.newest, c.lo, c.hi, c.err = c.live.coverSpan(userKey, seq)
+			c.known, c.seq = c.err == nil, seq
 		}
 		return c.newest
 	}
@@ -88,11 +89,15 @@ func (c *Cursor) holds(order *keys.Order, userKey []byte) bool {
 }
 
 func (c *Cursor) search(userKey []byte) {
+	c.err = nil
 	if len(c.run) > 1 {
 		c.searchRun(userKey)
-		return
+	} else {
+		c.searchList(userKey)
 	}
-	c.searchList(userKey)
+	if c.list.Protected() {
+		c.prove(userKey)
+	}
 }
 
 // searchRun searches the last list that begins at or before userKey, and bounds a

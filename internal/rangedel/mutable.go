@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/table"
 )
@@ -21,26 +22,34 @@ import (
 // cut in two, both halves share the marks, which are immutable lists; so neither
 // cutting nor splitting a node ever moves a mark.
 //
+// Most keys need no descent: see fence.
+//
 // A new bound replaces one node by a changed copy behind an atomic pointer, and a
 // mark is one atomic store. Readers may meet any mixture of old and new: what
 // they can miss is younger than what they may see.
 type Mutable struct {
+	// What reads look at. A write changes it only when it is done.
 	order    keys.Order
 	bytewise bool
+	report   func() error          // with Protect
+	fence    atomic.Pointer[fence] // nil: search the tree
+	root     atomic.Pointer[node]
+	count    atomic.Int64
+	newest   atomic.Uint64 // greatest sequence number
 
-	mu  sync.Mutex        // guards writes
-	all []table.Tombstone // in order of arrival; guarded by mu
+	_ [64]byte // what a write changes all the time is on lines of its own
 
-	root   atomic.Pointer[node]
-	count  atomic.Int64
-	newest atomic.Uint64 // greatest sequence number
+	mu     sync.Mutex        // guards writes
+	all    []table.Tombstone // in order of arrival; guarded by mu
+	sums   []hash.EntrySum   // of all, with Protect; guarded by mu
+	fenced int               // tombstones that fence was made for; guarded by mu
 	bytes  atomic.Int64
 }
 
 const (
 	fanOut    = 32
 	nodeBytes = 1400 // of the Go heap, about
-	markBytes = 32
+	markBytes = 48
 )
 
 // node has n slots. Slot 0 begins where the node does: searches of the node never
@@ -53,6 +62,7 @@ type node struct {
 	bounds [fanOut][]byte // of the very first slot nil: no bound
 	marks  [fanOut]atomic.Pointer[mark]
 	kids   *[fanOut]atomic.Pointer[node] // nil in a leaf
+	sums   *[fanOut]hash.EntrySum        // of bounds; nil unless protected
 }
 
 // mark is a list of sequence numbers, newest first. jump leads further down, so
@@ -61,19 +71,20 @@ type mark struct {
 	seq        uint64
 	depth      int
 	next, jump *mark
+	sum        hash.EntrySum
 }
 
 // push returns the list with seq added.
 func (k *mark) push(seq uint64) *mark {
 	switch {
 	case k == nil:
-		return &mark{seq: seq, depth: 1}
+		return &mark{seq: seq, depth: 1, sum: markSum(seq, 1)}
 	case k.seq == seq:
 		return k
 	case k.seq > seq: // memtables that take writers side by side see them out of order
 		return k.next.push(seq).push(k.seq)
 	}
-	added := &mark{seq: seq, depth: k.depth + 1, next: k, jump: k}
+	added := &mark{seq: seq, depth: k.depth + 1, next: k, jump: k, sum: markSum(seq, k.depth+1)}
 	if j := k.jump; j != nil && j.jump != nil && k.depth-j.depth == j.depth-j.jump.depth {
 		added.jump = j.jump
 	}
@@ -106,6 +117,10 @@ func (m *Mutable) Add(start, end []byte, seq uint64) {
 	if m.order.Compare(start, end) >= 0 {
 		return
 	}
+	var sum hash.EntrySum
+	if m.report != nil {
+		sum = tombstoneSum(start, end, seq)
+	}
 	both := make([]byte, 0, len(start)+len(end)+1) // never nil, which stands for no bound
 	both = append(append(both, start...), end...)
 	n := len(start)
@@ -114,18 +129,42 @@ func (m *Mutable) Add(start, end []byte, seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.all = append(m.all, table.Tombstone{Start: start, End: end, Seq: seq})
+	if m.report != nil {
+		m.sums = append(m.sums, sum)
+	}
 	if m.root.Load() == nil {
-		m.root.Store(&node{n: 1})
+		m.root.Store(m.newNode(1))
 		m.bytes.Add(nodeBytes)
 	}
 	m.cut(start)
 	m.cut(end)
 	m.markSpan(m.root.Load(), start, end, nil, seq)
 	m.bytes.Add(int64(len(both)) + 56)
+	m.addFence()
 	if seq > m.newest.Load() {
 		m.newest.Store(seq)
 	}
 	m.count.Add(1)
+}
+
+// addFence makes the newest tombstone known to the fence, or a new fence for all of them.
+func (m *Mutable) addFence() {
+	n := len(m.all)
+	if m.report != nil { // nothing proves what a fence says
+		return
+	}
+	if m.order.Custom() || n < max(fenceLeast, 2*m.fenced) {
+		if f := m.fence.Load(); f != nil {
+			f.add(m.all[n-1])
+		}
+		return
+	}
+	f := newFence(m.all, !m.bytewise)
+	m.bytes.Add(f.bytes())
+	if old := m.fence.Swap(f); old != nil {
+		m.bytes.Add(-old.bytes())
+	}
+	m.fenced = n
 }
 
 // Count is the number of tombstones added. Zero lets a reader skip everything else.
@@ -138,7 +177,15 @@ func (m *Mutable) Newest() uint64 { return m.newest.Load() }
 // UsedBytes is about what the tombstones hold of the Go heap, in bytes.
 func (m *Mutable) UsedBytes() int64 { return m.bytes.Load() }
 
-// Cover is List.Cover over all tombstones. No allocation.
+// Near reports whether a tombstone may cover userKey; where it says no, Cover is 0 at every
+// sequence number. It costs a few nanoseconds and seldom more than one cache line, which a
+// Get has under way while it waits for its entry: so it asks before it looks for that.
+func (m *Mutable) Near(userKey []byte) bool {
+	f := m.fence.Load()
+	return f == nil && m.count.Load() > 0 || f != nil && f.near(userKey)
+}
+
+// Cover is List.Cover over all tombstones: a search of the tree, which Near may save. No allocation.
 func (m *Mutable) Cover(userKey []byte, seq uint64) uint64 {
 	x := m.root.Load()
 	if x == nil {
@@ -164,20 +211,26 @@ func (m *Mutable) Cover(userKey []byte, seq uint64) uint64 {
 
 // coverSpan is Cover, and the span [lo, hi) around userKey in which it holds for
 // good; nil for no bound.
-func (m *Mutable) coverSpan(userKey []byte, seq uint64) (newest uint64, lo, hi []byte) {
+func (m *Mutable) coverSpan(userKey []byte, seq uint64) (newest uint64, lo, hi []byte, err error) {
 	x := m.root.Load()
 	if x == nil {
-		return 0, nil, nil
+		return 0, nil, nil, nil
 	}
 	for {
 		i := m.find(x, userKey)
-		newest = max(newest, x.marks[i].Load().newestAt(seq))
+		if k := x.marks[i].Load(); m.report == nil {
+			newest = max(newest, k.newestAt(seq))
+		} else if seq, ok := k.provenAt(seq); ok && m.proves(x, i, userKey) {
+			newest = max(newest, seq)
+		} else {
+			return 0, nil, nil, m.report()
+		}
 		lo = x.bounds[i]
 		if i+1 < x.n {
 			hi = x.bounds[i+1]
 		}
 		if x.kids == nil {
-			return newest, lo, hi
+			return newest, lo, hi, nil
 		}
 		x = x.kids[i].Load()
 	}
@@ -244,8 +297,12 @@ func (m *Mutable) cut(key []byte) {
 	x := m.root.Load()
 	left, right := m.cutIn(x, key)
 	if right != nil {
-		root := &node{n: 2, kids: new([fanOut]atomic.Pointer[node])}
+		root := m.newNode(2)
+		root.kids = new([fanOut]atomic.Pointer[node])
 		root.bounds[1] = right.bounds[0]
+		if root.sums != nil {
+			root.sums[1] = right.sums[0]
+		}
 		root.kids[0].Store(left)
 		root.kids[1].Store(right)
 		m.seal(root)
@@ -302,6 +359,14 @@ func (m *Mutable) insert(x *node, i int, bound []byte, kid *node) (left, right *
 		in, at = right, i-half
 	}
 	copy(in.bounds[at+2:in.n+1], in.bounds[at+1:in.n])
+	if in.sums != nil {
+		copy(in.sums[at+2:in.n+1], in.sums[at+1:in.n])
+		if kid != nil {
+			in.sums[at+1] = kid.sums[0]
+		} else {
+			in.sums[at+1] = boundSum(bound)
+		}
+	}
 	for to := in.n; to > at; to-- {
 		if k := in.marks[to-1].Load(); k != in.marks[to].Load() {
 			in.marks[to].Store(k)
@@ -322,10 +387,23 @@ func (m *Mutable) insert(x *node, i int, bound []byte, kid *node) (left, right *
 	return left, right
 }
 
+// newNode returns a node of n slots without bounds.
+func (m *Mutable) newNode(n int) *node {
+	x := &node{n: n}
+	if m.report != nil {
+		x.sums = new([fanOut]hash.EntrySum)
+	}
+	return x
+}
+
 // slots returns a node of the slots lo to hi of x.
 func (x *node) slots(lo, hi int) *node {
 	y := &node{n: hi - lo}
 	copy(y.bounds[:], x.bounds[lo:hi])
+	if x.sums != nil {
+		y.sums = new([fanOut]hash.EntrySum)
+		copy(y.sums[:], x.sums[lo:hi])
+	}
 	for i := range y.n {
 		if k := x.marks[lo+i].Load(); k != nil { // a store has its price
 			y.marks[i].Store(k)

@@ -66,6 +66,9 @@ func TestMutableAgreesWithALinearScan(t *testing.T) {
 						if got := m.Cover(k, at); got != want {
 							t.Fatalf("after %d: Cover(%q, %d) = %d, want %d", i+1, k, at, got, want)
 						}
+						if want > 0 && !m.Near(k) {
+							t.Fatalf("after %d: a tombstone of %d covers %q, which is not near", i+1, want, k)
+						}
 						if got := live.Cover(k, at); got != want {
 							t.Fatalf("after %d: the cursor's Cover(%q, %d) = %d, want %d", i+1, k, at, got, want)
 						}
@@ -172,6 +175,7 @@ func BenchmarkMutableCover(b *testing.B) {
 	for i := range ks {
 		ks[i] = fmt.Appendf(nil, "%08d", rng.IntN(100000))
 	}
+	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		m.Cover(ks[i%1024], keys.MaxSeq)
 	}

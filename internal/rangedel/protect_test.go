@@ -31,7 +31,7 @@ func TestEveryFlipInAFragmentIsCaught(t *testing.T) {
 			asked = append(asked, k)
 			want = append(want, l.Cover(k, keys.MaxSeq))
 		}
-		l.Protect(1)
+		l.Protect(1, func(i int) error { return fmt.Errorf("fragment %d", i) })
 		ask := func(at string) {
 			t.Helper()
 			for i, k := range asked {

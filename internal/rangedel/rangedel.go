@@ -36,6 +36,11 @@ import (
 //	   a list clipped at an inclusive bound, and at least one sequence number.
 //	R2 A fragment ends at or before the start of the next.
 type List struct {
+	// What a Get that survives looks at.
+	fence  *fence // with Fence
+	newest uint64 // the greatest sequence number
+	sums   []byte // with Protect
+
 	order keys.Order
 	frags []fragment
 	count int // tombstones that the list was made from
@@ -43,14 +48,16 @@ type List struct {
 	// at a file's largest key, which belongs to the file.
 	lastInclusive bool
 	// Of lists in byte order: the starts of frags share the first skip bytes, and
-	// images are what follows there; see seek.
+	// images are what follows there; see seek. ends are the same of the ends of frags, which
+	// share these bytes too, or nil.
 	skip   int
 	images []uint64
+	ends   []uint64
 	first  int // index in seqs of frags[0]: more than 0 in a clipped list
 	seqs   seqSets
 
-	sums   []byte // with Protect
 	sumLen int
+	report func(fragment int) error
 }
 
 // fragment is a span of user keys [start, end).
@@ -95,6 +102,12 @@ func (l *List) addImages() {
 	for i := range l.frags {
 		l.images[i] = image(l.frags[i].start, l.skip)
 	}
+	if comparePrefix(l.frags[len(l.frags)-1].end, l.frags[0].start[:l.skip]) == 0 {
+		l.ends = make([]uint64, len(l.frags))
+		for i := range l.frags {
+			l.ends[i] = image(l.frags[i].end, l.skip)
+		}
+	}
 }
 
 // bound is the start or end of a tombstone.
@@ -115,6 +128,9 @@ func (l *List) cut(all []table.Tombstone) {
 	// A sweep over the bounds: between two different ones lies a fragment if any
 	// tombstone is open there. So a tombstone's fragments are neighbours.
 	spans := make([]seqSpan, len(all))
+	for _, t := range all {
+		l.newest = max(l.newest, t.Seq)
+	}
 	l.frags = make([]fragment, 0, len(bounds)-1)
 	open, total := 0, 0
 	for i, b := range bounds {
@@ -275,6 +291,10 @@ func (l *List) Span(i int) (start, end []byte) { return l.frags[i].start, l.frag
 // it lists them all.
 func (l *List) Newest(i int, seq uint64) uint64 { return l.seqs.newest(l.first+i, seq) }
 
+// MaxSeq is the greatest sequence number of a tombstone: entries from there on are not
+// covered.
+func (l *List) MaxSeq() uint64 { return l.newest }
+
 // EndInclusive reports whether fragment i includes its end, which only the last
 // fragment of a clipped list can.
 func (l *List) EndInclusive(i int) bool { return l.lastInclusive && i == len(l.frags)-1 }
@@ -282,10 +302,17 @@ func (l *List) EndInclusive(i int) bool { return l.lastInclusive && i == len(l.f
 // IncludesEnd reports whether the last fragment includes its end.
 func (l *List) IncludesEnd() bool { return l != nil && l.lastInclusive }
 
+// Near reports whether a tombstone may cover userKey. False is certain; true may be wrong, and is
+// what lists without Fence say. Asked before a table is searched for the key, its cache misses and the
+// table's overlap.
+func (l *List) Near(userKey []byte) bool {
+	return l != nil && (l.fence == nil || l.fence.near(userKey))
+}
+
 // Cover returns the greatest sequence number that is at most seq of a tombstone
 // covering userKey; 0 if there is none. An entry of userKey with a smaller
 // sequence number than that is deleted, for a reader at seq. No allocation; one
-// binary search.
+// binary search, which Near may save.
 func (l *List) Cover(userKey []byte, seq uint64) uint64 {
 	i := l.seek(userKey)
 	if i < 0 {
@@ -323,18 +350,24 @@ func (l *List) seek(userKey []byte) int {
 	}
 	lo, hi := 0, len(l.frags)
 	if l.images != nil {
-		if c := comparePrefix(userKey, l.frags[0].start[:l.skip]); c < 0 {
-			hi = 0
-		} else if c > 0 {
-			lo = hi
-		} else {
+		prefix := l.frags[0].start[:l.skip]
+		if len(userKey) >= len(prefix) && string(userKey[:len(prefix)]) == string(prefix) {
 			want := image(userKey, l.skip)
 			lo = imageLimit(l.images, want)
 			if lo > 0 && l.images[lo-1] == want && l.order.Compare(l.frags[lo-1].start, userKey) > 0 {
 				lo, hi = 0, lo-1 // equal images do not tell
+			} else if lo > 0 && l.ends != nil && l.ends[lo-1] != want {
+				if want < l.ends[lo-1] {
+					return lo - 1
+				}
+				return -1 - lo
 			} else {
 				hi = lo
 			}
+		} else if comparePrefix(userKey, prefix) < 0 {
+			hi = 0
+		} else {
+			lo = hi
 		}
 	}
 	for lo < hi { // first fragment that starts after userKey
@@ -373,7 +406,7 @@ func (l *List) Clip(smallest, largest []byte, exclusive bool) *List {
 	if l.order.Compare(first.start, smallest) >= 0 && l.order.Compare(last.end, largest) <= 0 {
 		return l
 	}
-	out := &List{order: l.order, count: l.count, seqs: l.seqs, first: l.first}
+	out := &List{order: l.order, count: l.count, newest: l.newest, seqs: l.seqs, first: l.first}
 	for i, f := range l.frags {
 		if l.order.Compare(f.end, smallest) <= 0 && !l.EndInclusive(i) {
 			out.first++

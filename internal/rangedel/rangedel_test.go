@@ -81,6 +81,9 @@ func TestCoverAgreesWithALinearScan(t *testing.T) {
 		}
 		ts := randomTombstones(rng, order, rng.IntN(20)*rng.IntN(10))
 		l := New(order, ts[:len(ts)/2], ts[len(ts)/2:])
+		if seed%2 == 0 && l != nil {
+			l.addFence()
+		}
 		for _, x := range l.AppendTombstones(nil) {
 			if order.Compare(x.Start, x.End) >= 0 {
 				t.Fatalf("seed %d: empty fragment %v", seed, x)
@@ -95,6 +98,9 @@ func TestCoverAgreesWithALinearScan(t *testing.T) {
 			}
 			seq := uint64(rng.IntN(22))
 			want := slowCover(order, ts, key, seq)
+			if want > 0 && !l.Near(key) {
+				t.Fatalf("seed %d: %s is covered and not near", seed, key)
+			}
 			if got := l.Cover(key, seq); got != want {
 				t.Fatalf("seed %d: Cover(%s, %d) = %d, want %d of %v", seed, key, seq, got, want, ts)
 			}
@@ -123,6 +129,9 @@ func TestClipLeavesNothingOutsideAFile(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		var order keys.Order
+		if seed%2 == 1 {
+			order = keys.NewOrder(keys.ReverseBytewise)
+		}
 		ts := randomTombstones(rng, order, 1+rng.IntN(8))
 		lo, hi := fmt.Appendf(nil, "%02d", rng.IntN(40)), fmt.Appendf(nil, "%02d", rng.IntN(40))
 		if order.Compare(lo, hi) > 0 {
@@ -130,6 +139,9 @@ func TestClipLeavesNothingOutsideAFile(t *testing.T) {
 		}
 		exclusive := rng.IntN(2) == 0
 		l := New(order, ts).Clip(lo, hi, exclusive)
+		if seed%4 > 1 && l != nil {
+			l.addFence()
+		}
 		var cursor Cursor
 		cursor.Reset(l)
 		for i := range 80 {
@@ -140,6 +152,9 @@ func TestClipLeavesNothingOutsideAFile(t *testing.T) {
 			want := uint64(0)
 			if c := order.Compare(key, hi); order.Compare(key, lo) >= 0 && (c < 0 || c == 0 && !exclusive) {
 				want = slowCover(order, ts, key, 100)
+			}
+			if want > 0 && !l.Near(key) {
+				t.Fatalf("seed %d: %s is covered and not near in %s", seed, key, text(l))
 			}
 			if got := l.Cover(key, 100); got != want {
 				t.Fatalf("seed %d: [%s,%s] exclusive %v: Cover(%s) = %d, want %d: %s", seed, lo, hi, exclusive, key, got, want, text(l))
@@ -231,6 +246,7 @@ func BenchmarkListCover(b *testing.B) {
 	}
 	l := New(keys.Order{}, ts)
 	key := []byte("00012345")
+	b.ReportAllocs()
 	for b.Loop() {
 		l.Cover(key, keys.MaxSeq)
 	}
@@ -238,6 +254,7 @@ func BenchmarkListCover(b *testing.B) {
 
 func BenchmarkNewNested(b *testing.B) {
 	ts := nested(10000)
+	b.ReportAllocs()
 	for b.Loop() {
 		New(keys.Order{}, ts)
 	}
@@ -246,6 +263,7 @@ func BenchmarkNewNested(b *testing.B) {
 func BenchmarkListCoverNested(b *testing.B) {
 	l := New(keys.Order{}, nested(10000))
 	key := []byte("0005000")
+	b.ReportAllocs()
 	for b.Loop() {
 		l.Cover(key, keys.MaxSeq)
 	}

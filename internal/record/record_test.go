@@ -407,6 +407,7 @@ func BenchmarkAppend140(b *testing.B) {
 	w := record.NewWriter(io.Discard, 3, true)
 	head, body := make([]byte, 12), make([]byte, 128)
 	b.SetBytes(140)
+	b.ReportAllocs()
 	for b.Loop() {
 		w.Append(head, body)
 	}

@@ -3,6 +3,8 @@
 package table
 
 import (
+	"context"
+
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/perf"
 )
@@ -87,8 +89,9 @@ type Reader interface {
 	Tombstones() []Tombstone
 	// Properties returns the decoded properties, owned by the Reader.
 	Properties() *Properties
-	// VerifyChecksums reads the whole file and checks every checksum it has.
-	VerifyChecksums() error
+	// VerifyChecksums reads the whole file and checks every checksum it has. It ends soon
+	// after ctx does, with its error.
+	VerifyChecksums(ctx context.Context) error
 	// MemoryUsage is what the Reader itself holds outside of caches, in bytes.
 	MemoryUsage() int64
 	// Close releases the file. The caller makes sure that no read is under way.

@@ -3,6 +3,8 @@ package traceanalysis
 import (
 	"encoding/csv"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -41,15 +43,15 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	for i, v := range r.StackRatios {
 		row("miss_ratio", "lru_by_reuse_distance", strconv.FormatInt(r.StackCapacities[i], 10), v)
 	}
-	for t, h := range r.Distance {
-		for i, n := range h.Buckets {
+	for _, t := range slices.Sorted(maps.Keys(r.Distance)) {
+		for i, n := range r.Distance[t].Buckets {
 			if n > 0 {
 				row("reuse_distance_below_bytes", t.String(), strconv.FormatFloat(bucketEnd(i), 'f', 0, 64), float64(n))
 			}
 		}
 	}
-	for t, h := range r.Interval {
-		for i, n := range h.Buckets {
+	for _, t := range slices.Sorted(maps.Keys(r.Interval)) {
+		for i, n := range r.Interval[t].Buckets {
 			if n > 0 {
 				row("reuse_interval_below_us", t.String(), strconv.FormatFloat(bucketEnd(i), 'f', 0, 64), float64(n))
 			}

@@ -61,7 +61,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	seconds := func(v float64) string { return trimZero(v) + " s" }
 	(&chart{title: "Accesses over time", x: "time", y: "accesses", xText: seconds, yText: short, lines: []line{count, hits}}).write(&b)
 	(&chart{title: "Miss ratio over time", x: "time", y: "miss ratio", xText: seconds, yText: percent, top: 1, lines: []line{miss}}).write(&b)
-	(&chart{title: "Working set over time", x: "time", y: "distinct blocks", xText: seconds, yText: FormatBytes, lines: []line{set}}).write(&b)
+	(&chart{title: "Working set over time", x: "time", y: "distinct blocks", bytes: true, xText: seconds, yText: FormatBytes, lines: []line{set}}).write(&b)
 	bars(&b, "Reuse distance: bytes of blocks between two uses", merged(r.Distance), FormatBytes)
 	bars(&b, "Reuse interval: time between two uses", merged(r.Interval), formatMicros)
 
@@ -146,16 +146,31 @@ type line struct {
 type chart struct {
 	title, x, y  string
 	logX         bool
+	bytes        bool // the y axis has bytes
 	xText, yText func(float64) string
 	top          float64 // of the y axis; 0 fits the lines
 	lines        []line
 }
 
-// The plot in a chart of 640 × 320.
+// The plot in a chart of 640 × 326.
 const (
 	plotLeft, plotRight = 104.0, 625.0
 	plotTop, plotBottom = 14.0, 270.0
+	labelsX, titleX     = plotBottom + 24, plotBottom + 49
 )
+
+func (c *chart) unit() float64 {
+	if c.bytes {
+		return 1024
+	}
+	return 1
+}
+
+// gridLine is a line across the plot, with its label at the left.
+func gridLine(b *strings.Builder, y float64, label string) {
+	fmt.Fprintf(b, "<line class=grid x1=%.0f x2=%.0f y1=%.1f y2=%.1f /><text x=%.0f y=%.1f text-anchor=end>%s</text>",
+		plotLeft, plotRight, y, y, plotLeft-8, y+4, html.EscapeString(label))
+}
 
 func (c *chart) write(b *strings.Builder) {
 	lowX, highX, top := math.Inf(1), math.Inf(-1), c.top
@@ -173,6 +188,11 @@ func (c *chart) write(b *strings.Builder) {
 	if top == 0 {
 		top = 1
 	}
+	ticksX, ticksY := linearTicks(lowX, highX, 1, false), linearTicks(0, top, c.unit(), true)
+	if c.logX {
+		ticksX = powerTicks(lowX, highX)
+	}
+	top = ticksY[len(ticksY)-1]
 	place := func(x float64) float64 {
 		lo, hi := lowX, highX
 		if c.logX {
@@ -184,22 +204,18 @@ func (c *chart) write(b *strings.Builder) {
 		return plotLeft + (plotRight-plotLeft)*(x-lo)/(hi-lo)
 	}
 	height := func(y float64) float64 { return plotBottom - (plotBottom-plotTop)*min(y/top, 1) }
-	fmt.Fprintf(b, "<h2>%s</h2><svg viewBox=\"0 0 640 320\" role=img aria-label=\"%s\">", html.EscapeString(c.title), html.EscapeString(c.title))
-	for i := range 5 {
-		y := top * float64(i) / 4
-		fmt.Fprintf(b, "<line class=grid x1=%.0f x2=%.0f y1=%.1f y2=%.1f /><text x=%.0f y=%.1f text-anchor=end>%s</text>",
-			plotLeft, plotRight, height(y), height(y), plotLeft-8, height(y)+4, html.EscapeString(c.yText(y)))
-		x := lowX + (highX-lowX)*float64(i)/4
-		if c.logX {
-			x = math.Exp2(math.Log2(max(lowX, 1)) + (math.Log2(max(highX, 1))-math.Log2(max(lowX, 1)))*float64(i)/4)
-		}
+	fmt.Fprintf(b, "<h2>%s</h2><svg viewBox=\"0 0 640 326\" role=img aria-label=\"%s\">", html.EscapeString(c.title), html.EscapeString(c.title))
+	for _, y := range ticksY {
+		gridLine(b, height(y), c.yText(y))
+	}
+	for _, x := range ticksX {
 		anchor := "middle"
-		if i == 4 {
+		if place(x) > plotRight-30 {
 			anchor = "end"
 		}
-		fmt.Fprintf(b, "<text x=%.1f y=%.0f text-anchor=%s>%s</text>", place(x), plotBottom+20, anchor, html.EscapeString(c.xText(x)))
+		fmt.Fprintf(b, "<text x=%.1f y=%.0f text-anchor=%s>%s</text>", min(place(x), plotRight), labelsX, anchor, html.EscapeString(c.xText(x)))
 	}
-	fmt.Fprintf(b, "<text x=%.0f y=%.0f text-anchor=middle>%s</text>", (plotLeft+plotRight)/2, plotBottom+42, html.EscapeString(c.x))
+	fmt.Fprintf(b, "<text x=%.0f y=%.0f text-anchor=middle>%s</text>", (plotLeft+plotRight)/2, titleX, html.EscapeString(c.x))
 	for i, l := range c.lines {
 		points := slices.Clone(l.points)
 		slices.SortFunc(points, func(p, q [2]float64) int { return int(math.Copysign(1, p[0]-q[0])) })
@@ -237,21 +253,22 @@ func bars(b *strings.Builder, title string, h *Histogram, text func(float64) str
 	if low < 0 {
 		return
 	}
-	fmt.Fprintf(b, "<h2>%s</h2><svg viewBox=\"0 0 640 320\" role=img aria-label=\"%s\">", html.EscapeString(title), html.EscapeString(title))
-	for i := range 5 {
-		v := float64(most) * float64(i) / 4 / float64(h.Count)
-		y := plotBottom - (plotBottom-plotTop)*float64(i)/4
-		fmt.Fprintf(b, "<line class=grid x1=%.0f x2=%.0f y1=%.1f y2=%.1f /><text x=%.0f y=%.1f text-anchor=end>%s</text>", plotLeft, plotRight, y, y, plotLeft-8, y+4, percent(v))
+	fmt.Fprintf(b, "<h2>%s</h2><svg viewBox=\"0 0 640 326\" role=img aria-label=\"%s\">", html.EscapeString(title), html.EscapeString(title))
+	ticks := linearTicks(0, float64(most)/float64(h.Count), 1, true)
+	top := ticks[len(ticks)-1]
+	height := func(share float64) float64 { return (plotBottom - plotTop) * share / top }
+	for _, v := range ticks {
+		gridLine(b, plotBottom-height(v), percent(v))
 	}
 	width := (plotRight - plotLeft) / float64(high-low+1)
-	every := (high-low)/6 + 1
+	every := (high-low)/maxTicks + 1
 	for i := low; i <= high; i++ {
 		x := plotLeft + width*float64(i-low)
-		tall := (plotBottom - plotTop) * float64(h.Buckets[i]) / float64(most)
+		tall := height(float64(h.Buckets[i]) / float64(h.Count))
 		fmt.Fprintf(b, "<rect class=bar x=%.1f y=%.1f width=%.1f height=%.1f><title>below %s: %d</title></rect>", x+1, plotBottom-tall, max(width-2, 1), tall, html.EscapeString(text(bucketEnd(i))), h.Buckets[i])
 		if (i-low)%every == 0 {
-			fmt.Fprintf(b, "<text x=%.1f y=%.0f text-anchor=middle>%s</text>", x+width/2, plotBottom+20, html.EscapeString(text(bucketEnd(i))))
+			fmt.Fprintf(b, "<text x=%.1f y=%.0f text-anchor=middle>%s</text>", x+width/2, labelsX, html.EscapeString(text(bucketEnd(i))))
 		}
 	}
-	fmt.Fprintf(b, "<text x=%.0f y=%.0f text-anchor=middle>below</text></svg>", (plotLeft+plotRight)/2, plotBottom+42)
+	fmt.Fprintf(b, "<text x=%.0f y=%.0f text-anchor=middle>below</text></svg>", (plotLeft+plotRight)/2, titleX)
 }

@@ -148,7 +148,7 @@ func (r *Report) By(dimension string) (out []Group) {
 		}
 		out[i].plus(c.Count)
 	}
-	slices.SortStableFunc(out, func(a, b Group) int { return -cmp.Compare(a.Accesses, b.Accesses) })
+	slices.SortStableFunc(out, func(a, b Group) int { return cmp.Or(cmp.Compare(b.Accesses, a.Accesses), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/flatrock-db/flatrock/internal/coding"
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -58,32 +59,66 @@ func AppendBlockHeader(dst []byte, micros uint64) []byte {
 
 // AppendBlockAccess appends the record of an access:
 //
-//	payload := str block key ‖ fixed64 size ‖ fixed64 family ‖ str name ‖ fixed32 level ‖
-//	           fixed64 file ‖ caller ‖ hit ‖ no insert ‖
+//	payload := str block key ‖ fixed64 size ‖ file ‖ caller ‖ hit ‖ no insert ‖
 //	           [fixed64 get id ‖ from snapshot ‖ str referenced key ‖     point reads
 //	           [fixed64 data size ‖ fixed64 keys ‖ key exists]]           of data blocks
+//	file    := fixed64 family ‖ str name ‖ fixed32 level ‖ fixed64 file
 func AppendBlockAccess(dst []byte, a *BlockAccess) []byte {
+	return AppendBlockAccessOf(dst, AppendBlockFile(nil, a.Family, a.Name, a.Level, a.File), a)
+}
+
+// AppendBlockFile appends what all accesses of one file say about it, for AppendBlockAccessOf.
+func AppendBlockFile(dst []byte, family uint64, name []byte, level uint32, file uint64) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, family)
+	dst = coding.AppendSlice(dst, name)
+	dst = binary.LittleEndian.AppendUint32(dst, level)
+	return binary.LittleEndian.AppendUint64(dst, file)
+}
+
+// accessRoom is the most that a record takes beside its two keys and its file.
+const accessRoom = headerLen + 2*coding.MaxVarint32Len + 8 + 3 + 8 + 1 + 8 + 8 + 1
+
+// AppendBlockAccessOf is AppendBlockAccess with a file that was encoded once, instead
+// of a's. It is what the writer of a trace does for each record: it makes room once and fills it.
+func AppendBlockAccessOf(dst, file []byte, a *BlockAccess) []byte {
 	start := len(dst)
-	dst = AppendHeader(dst, a.Micros, a.Type, 0)
-	dst = coding.AppendSlice(dst, a.BlockKey)
-	dst = binary.LittleEndian.AppendUint64(dst, a.Size)
-	dst = binary.LittleEndian.AppendUint64(dst, a.Family)
-	dst = coding.AppendSlice(dst, a.Name)
-	dst = binary.LittleEndian.AppendUint32(dst, a.Level)
-	dst = binary.LittleEndian.AppendUint64(dst, a.File)
-	dst = append(dst, byte(a.Caller), flagByte(a.Hit), flagByte(a.NoInsert))
+	dst = slices.Grow(dst, accessRoom+len(a.BlockKey)+len(file)+len(a.ReferencedKey))
+	b := dst[start:cap(dst)]
+	binary.LittleEndian.PutUint64(b, a.Micros)
+	b[8] = byte(a.Type)
+	n := headerLen
+	n += putSlice(b[n:], a.BlockKey)
+	binary.LittleEndian.PutUint64(b[n:], a.Size)
+	n += 8
+	n += copy(b[n:], file)
+	b[n], b[n+1], b[n+2] = byte(a.Caller), flagByte(a.Hit), flagByte(a.NoInsert)
+	n += 3
 	if a.Caller.PointRead() {
-		dst = binary.LittleEndian.AppendUint64(dst, a.GetID)
-		dst = append(dst, flagByte(a.FromSnapshot))
-		dst = coding.AppendSlice(dst, a.ReferencedKey)
+		binary.LittleEndian.PutUint64(b[n:], a.GetID)
+		b[n+8] = flagByte(a.FromSnapshot)
+		n += 9
+		n += putSlice(b[n:], a.ReferencedKey)
+		if a.Type == DataBlock {
+			f := b[n : n+17]
+			binary.LittleEndian.PutUint64(f, a.DataSize)
+			binary.LittleEndian.PutUint64(f[8:], a.KeyCount)
+			f[16] = flagByte(a.KeyExists)
+			n += 17
+		}
 	}
-	if a.PointData() {
-		dst = binary.LittleEndian.AppendUint64(dst, a.DataSize)
-		dst = binary.LittleEndian.AppendUint64(dst, a.KeyCount)
-		dst = append(dst, flagByte(a.KeyExists))
+	binary.LittleEndian.PutUint32(b[9:], uint32(n-headerLen))
+	return dst[:start+n]
+}
+
+// putSlice is coding.AppendSlice into room that is there.
+func putSlice(dst, s []byte) int {
+	n := 1
+	if len(s) < 1<<7 {
+		dst[0] = byte(len(s))
+	} else {
+		n = binary.PutUvarint(dst, uint64(len(s)))
 	}
-	binary.LittleEndian.PutUint32(dst[start+9:], uint32(len(dst)-start-headerLen))
-	return dst
+	return n + copy(dst[n:], s)
 }
 
 func flagByte(b bool) byte {

@@ -89,6 +89,7 @@ func BenchmarkAppendMapped(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "000001.log")
 	h, p := make([]byte, 12), make([]byte, 128)
 	var w *Writer
+	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if i%800 == 0 {
 			b.StopTimer()

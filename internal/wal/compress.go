@@ -1,8 +1,10 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/flatrock-db/flatrock/internal/compress"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -24,6 +26,19 @@ func newCompressor(c Compression) (*zstdCompressor, error) {
 		return &zstdCompressor{enc: e}, nil
 	}
 	return nil, fmt.Errorf("%w: a log can be uncompressed or zstd, not %v", ErrUnsupported, c)
+}
+
+// RecordTooLargeError refuses a compressed record that holds more than the limit of the Reader. It is
+// not damage, which a recovery mode may pass over, where the limit is the caller's.
+type RecordTooLargeError struct {
+	File   string // base name
+	Offset int64  // of the record
+	Stored int    // bytes of the compressed record
+	Limit  int64  // bytes that it may hold
+}
+
+func (e *RecordTooLargeError) Error() string {
+	return fmt.Sprintf("%s+%d: expected a log record within the limit of %d bytes, found %d compressed bytes that hold more", e.File, e.Offset, e.Limit, e.Stored)
 }
 
 // zstdCompressor turns a record into one frame.
@@ -58,16 +73,22 @@ func (z *zstdCompressor) close() { z.enc.Close() }
 // decompressor turns frames back into records.
 type decompressor struct {
 	dec   *zstd.Decoder
+	limit uint64
 	whole []byte
 }
 
-func newDecompressor() (*decompressor, error) {
+// newDecompressor makes one that refuses records of more than limit bytes; zero means maxRecord.
+func newDecompressor(limit int64) (*decompressor, error) {
+	most := uint64(maxRecord)
+	if limit > 0 {
+		most = min(most, uint64(limit))
+	}
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(maxRecord), zstd.WithDecoderMaxWindow(128<<20))
+		zstd.WithDecoderMaxMemory(most), zstd.WithDecoderMaxWindow(128<<20))
 	if err != nil {
 		return nil, err
 	}
-	return &decompressor{dec: d}, nil
+	return &decompressor{dec: d, limit: most}, nil
 }
 
 // decompress returns the record in frame, borrowed until the next call.
@@ -75,11 +96,20 @@ func (d *decompressor) decompress(frame []byte) ([]byte, error) {
 	if len(frame) == 0 {
 		return nil, nil
 	}
+	// What the frame holds at most, by its blocks, is all that memory is taken for: the size
+	// that it claims may be anything.
+	var h zstd.Header
+	if err := h.Decode(frame); err == nil && h.HasFCS && h.FrameContentSize > compress.ZSTDBound(frame) {
+		return nil, fmt.Errorf("a frame of %d bytes that claims to hold %d", len(frame), h.FrameContentSize)
+	}
 	buf := d.whole[:0]
 	if cap(buf) > 16*keepBuffer {
 		buf = nil
 	}
 	whole, err := d.dec.DecodeAll(frame, buf)
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		return nil, &RecordTooLargeError{Stored: len(frame), Limit: int64(d.limit)}
+	}
 	if err != nil {
 		return nil, err
 	}

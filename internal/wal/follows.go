@@ -64,14 +64,15 @@ func decodeFollows(batch []byte) (f Follows, ok bool) {
 	return Follows{number, int64(size)}, true
 }
 
-// follows checks the first record of a log against what was read of the log before.
-func (r *Replayer) follows(rd *Reader, batch []byte) error {
+// follows checks the first record of a log against what was read of the log before, and
+// says which of the two is damaged.
+func (r *Replayer) follows(rd *Reader, log uint64, batch []byte) (damaged uint64, err error) {
 	f, ok := decodeFollows(batch)
 	if !ok || f.Number < r.o.Oldest || r.o.Mode == SkipAnyCorruptedRecords {
-		return nil
+		return log, nil
 	}
 	if end := r.ends[f.Number]; end < f.Size {
-		return keys.Corruptf(rd.Name(), rd.Offset(), "expected log %d before this one to hold %d bytes, found %d: its end is lost", f.Number, f.Size, end)
+		return f.Number, keys.Corruptf(rd.Name(), rd.Offset(), "expected log %d before this one to hold %d bytes, found %d: its end is lost", f.Number, f.Size, end)
 	}
-	return nil
+	return log, nil
 }

@@ -47,7 +47,7 @@ func TestALogThatFollowsALostEndIsNot(t *testing.T) {
 					t.Errorf("%s, %v: %q, %v", name, mode, got, err)
 				}
 			case PointInTimeRecovery:
-				if strings.Contains(got, "c") || err != nil || r.Stopped() == nil || r.Stopped().Log != 5 {
+				if strings.Contains(got, "c") || err != nil || r.Stopped() == nil || r.Stopped().Log != 4 {
 					t.Errorf("%s, %v: %q, %+v, %v", name, mode, got, r.Stopped(), err)
 				}
 			default:

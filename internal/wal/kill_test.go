@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flatrock-db/flatrock/internal/leaks/leaktest"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(appendForever(path, mode == "plain"))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(leaktest.Main(m))
 }
 
 // appendForever reports each record once it is appended.

@@ -24,6 +24,7 @@ type Reader struct {
 	zip         *decompressor // nil in an uncompressed log
 	compression bool          // the compression was set
 	anything    bool          // a record or another fact was read
+	limit       int64         // of a decompressed record, as Limit says
 	sizes       []TimestampSize
 	pred        Predecessor
 	hasPred     bool
@@ -66,6 +67,11 @@ func NewReader(src io.Reader, name string, number uint64, mode RecoveryMode) *Re
 	return r
 }
 
+// Limit makes the Reader end at a record of more than n bytes decompressed with a
+// *RecordTooLargeError, whatever the mode; zero means the 4 GiB of the format, beyond which a record is damage.
+// It is set before the first Next.
+func (r *Reader) Limit(n int64) { r.limit = n }
+
 // Next returns the next record, borrowed until the following call, or io.EOF at
 // what the mode takes as the end. Damage that the mode does not pass over is an
 // error that matches keys.ErrCorruption, and ends reading. Errors of the file are
@@ -76,7 +82,10 @@ func (r *Reader) Next() ([]byte, error) {
 		if err == nil {
 			r.anything = true
 			if r.zip != nil {
-				if payload, err = r.zip.decompress(payload); err != nil {
+				var large *RecordTooLargeError
+				if payload, err = r.zip.decompress(payload); errors.As(err, &large) && r.limit > 0 {
+					large.File, large.Offset = r.name, r.rec.Offset()
+				} else if err != nil {
 					err = r.rec.Damagef(r.rec.Offset(), record.BadInsideRecord, "expected a zstd frame, found %v", err)
 				}
 			}
@@ -206,7 +215,7 @@ func (r *Reader) setCompression(payload []byte, at int64) error {
 		return nil
 	case ZSTD:
 		var err error
-		r.zip, err = newDecompressor()
+		r.zip, err = newDecompressor(r.limit)
 		return err
 	default:
 		return fmt.Errorf("%s: %w: %v", r.name, ErrUnsupported, c)

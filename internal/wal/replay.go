@@ -24,6 +24,9 @@ type ReplayOptions struct {
 	// it follows one from Oldest on is checked against it (see Follows).
 	Oldest uint64
 
+	// MaxRecord is the largest record in bytes that is decompressed; zero means the format's 4 GiB.
+	MaxRecord int64
+
 	// Apply takes one operation that counts, with its sequence number, in order.
 	// log is the number of the log to compare with a family's log number: for
 	// operations of a prepared transaction, the log of the commit. op is borrowed
@@ -49,8 +52,8 @@ type ReplayOptions struct {
 
 // Stop says where a point-in-time replay stopped, and why.
 type Stop struct {
-	Log    uint64
-	Reason error // matches keys.ErrCorruption
+	Log    uint64 // that is damaged; where a log is found to be lost, or its end, that one
+	Reason error  // matches keys.ErrCorruption
 }
 
 // Replayer replays the logs of a database in order. It applies the recovery mode
@@ -122,6 +125,7 @@ func (r *Replayer) replayFile(l LogFile) (err error) {
 	if err != nil {
 		return err
 	}
+	rd.Limit(r.o.MaxRecord)
 	defer func() {
 		if closeErr := rd.Close(); err == nil {
 			err = closeErr
@@ -151,15 +155,16 @@ func (r *Replayer) replay(rd *Reader, log uint64) error {
 			sizes = n
 		}
 		err = r.check(rd, batch, seq)
+		at := log
 		if first && err == nil {
-			err = r.follows(rd, batch)
+			at, err = r.follows(rd, log, batch)
 		}
 		if first = false; err != nil {
 			if r.o.Mode == SkipAnyCorruptedRecords {
 				r.skipped++
 				continue
 			}
-			return r.damaged(log, err)
+			return r.damaged(at, err)
 		}
 		if err := r.apply(log, batch); err != nil {
 			return r.inFile(rd, err)

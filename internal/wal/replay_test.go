@@ -492,7 +492,7 @@ func FuzzDecompress(f *testing.F) {
 	file := golden(f, "d09_wal_zstd/db/000010.log")
 	f.Add(file[18 : 18+38])
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		d, err := newDecompressor()
+		d, err := newDecompressor(0)
 		if err != nil {
 			t.Fatal(err)
 		}
