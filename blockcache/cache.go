@@ -24,6 +24,7 @@ package blockcache
 import (
 	"errors"
 	"fmt"
+	"github.com/flatrock-db/flatrock/internal/invariant"
 	"math"
 	"runtime"
 	"sync"
@@ -154,6 +155,7 @@ func (c *Cache) Close() {
 	_, _ = c.endTrace() // whoever wants to know ends it first
 	c.traceMu.Unlock()
 	for _, s := range c.shards {
+		s.checkStore()
 		s.free()
 	}
 	c.shards = nil
@@ -191,6 +193,14 @@ func (c *Cache) LookupNoted(k Key, t BlockType) (h Handle, b []byte, noted, agai
 	}
 	s.stats.stripe().hits[t].Add(1)
 	return s.handle(i), b, m&notedBit != 0, m&foundBit != 0 || m&clockMask == clockMask
+}
+
+// Prefetch asks the processor for where the cache would find a block, which Lookup waits
+// for. It changes nothing.
+func (c *Cache) Prefetch(k Key) {
+	hash := k.hash()
+	s := c.shard(hash)
+	s.prefetchSlot(s.home(hash))
 }
 
 // Promising reports whether a data block such as the one held is likely to be found
@@ -233,14 +243,6 @@ func (c *Cache) Drop(h Handle) bool {
 	return first
 }
 
-// Touch starts loading the slot of k into the processor's cache, so that the
-// misses of several lookups overlap. The result must be used.
-func (c *Cache) Touch(k Key) uint64 {
-	hash := k.hash()
-	s := c.shard(hash)
-	return s.slot(s.home(hash)).meta.Load()
-}
-
 // Reserve finds room for n bytes that k will name, and evicts for it. b is the
 // caller's to fill, until Publish makes it a block or Abort gives it back.
 // h is zero if there is no room.
@@ -276,13 +278,15 @@ func (c *Cache) Abort(h Handle) {
 // Hold holds once more a block that the caller already holds.
 func (c *Cache) Hold(h Handle) {
 	s, i := c.locate(h)
-	s.slot(i).meta.Add(oneRef)
+	m := s.slot(i).meta.Add(oneRef)
+	invariant.Check(m&refMask > 1, "a cached block is held once more by somebody who did not hold it")
 }
 
 // Release lets go of a held block. No lock.
 func (c *Cache) Release(h Handle) {
 	s, i := c.locate(h)
-	s.slot(i).meta.Add(^uint64(oneRef - 1))
+	m := s.slot(i).meta.Add(^uint64(oneRef - 1))
+	invariant.Check(m&refMask != refMask, "a cached block was let go once too often")
 }
 
 // Unpin is Release, for table.Pin.

@@ -381,6 +381,8 @@ func BenchmarkHit(b *testing.B) {
 	for i := range uint64(blocks) {
 		insert(b, c, Key{1, i * 4101}, 4096, Low)
 	}
+	b.SetBytes(4096)
+	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		x := uint64(1)
 		var sum uint64
@@ -397,6 +399,8 @@ func BenchmarkHit(b *testing.B) {
 func BenchmarkInsertEvict(b *testing.B) {
 	c := newCache(b, Options{Capacity: 64 << 20})
 	i := uint64(0)
+	b.SetBytes(4300)
+	b.ReportAllocs()
 	for b.Loop() {
 		i++
 		h, _ := c.Reserve(Key{1, i}, 4300, Data, Low)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/flatrock-db/flatrock/internal/spin"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -46,10 +47,12 @@ type shard struct {
 	large     []atomic.Pointer[mmapfs.Arena] // by index; a slot with largeBit holds one
 	arenaOpts mmapfs.ArenaOptions
 
+	ahead sync.WaitGroup // of populateAhead
+
 	stats  stats
 	reused atomic.Uint32 // see learn
 
-	mu sync.Mutex // guards what follows, and every change of a slot's state
+	mu spin.Mutex // guards what follows, and every change of a slot's state
 	store
 	hand int // the next slot that the sweep looks at
 	used int // slots that are not empty
@@ -58,7 +61,7 @@ type shard struct {
 func newShard(c *Cache, index int, capacity int64) (*shard, error) {
 	o := mmapfs.ArenaOptions{HugePages: c.opts.HugePages, Placement: c.opts.Placement, Name: "block cache"}
 	s := &shard{index: uint64(index), strict: c.opts.StrictCapacityLimit, arenaOpts: o}
-	s.pageSize = 256 << 10
+	s.pageSize = usualPage
 	if capacity < 16<<20 {
 		s.pageSize = 64 << 10
 	}
@@ -80,6 +83,7 @@ func newShard(c *Cache, index int, capacity int64) (*shard, error) {
 }
 
 func (s *shard) free() {
+	s.ahead.Wait()
 	for i := range s.large {
 		if a := s.large[i].Load(); a != nil {
 			a.Free()

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -70,6 +71,9 @@ func newSlotTable(n int, o mmapfs.ArenaOptions) (slotTable, error) {
 // until the shard is freed, which the caller of Close guarantees to be after the
 // last use. i is below n: it comes from home, which reduces a hash to that
 // range, or from a handle that this shard made.
+// prefetchSlot asks for the cache line of slot i.
+func (s *shard) prefetchSlot(i int) { prefetch.Address((*byte)(unsafe.Add(s.slots.base, i*slotSize))) }
+
 func (s *shard) slot(i int) *slot { return (*slot)(unsafe.Add(s.slots.base, i*slotSize)) }
 
 // pageBytes returns n bytes of the page arena. The memory is mapped, stays where

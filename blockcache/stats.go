@@ -44,7 +44,7 @@ type Counts struct {
 	Failures                     uint64 // blocks for which no room was found
 }
 
-// Counts adds the counters up. Unlike Stats it walks over no slots.
+// Counts adds the counters up.
 func (c *Cache) Counts() (n Counts) {
 	for _, s := range c.shards {
 		s.stats.addTo(&n)
@@ -68,8 +68,15 @@ func (s *stats) addTo(n *Counts) {
 	n.Failures += s.failures.Load()
 }
 
-// Stats adds the shards up. It costs a walk over all slots.
+// Stats is Figures with PinnedUsage.
 func (c *Cache) Stats() Stats {
+	st := c.Figures()
+	st.PinnedUsage = c.PinnedUsage()
+	return st
+}
+
+// Figures adds the shards up, but for PinnedUsage.
+func (c *Cache) Figures() Stats {
 	n := c.Counts()
 	st := Stats{Capacity: c.capacity.Load(), Hits: n.Hits, Misses: n.Misses}
 	for i := range c.charged {
@@ -80,19 +87,23 @@ func (c *Cache) Stats() Stats {
 		st.Evictions += s.stats.evictions.Load()
 		s.mu.Lock()
 		st.Usage += s.usedBytes
-		for i := range s.slots.n {
-			m := s.slot(i).meta.Load()
-			if m&stateMask == stateEmpty {
-				continue
-			}
-			st.Blocks++
-			if m&refMask != 0 {
-				st.PinnedUsage += int64(s.slot(i).loc.Load() & maxBlock)
-			}
-		}
+		st.Blocks += int64(s.used)
 		s.mu.Unlock()
 	}
 	return st
+}
+
+// PinnedUsage is how many bytes of blocks are held. It walks over all slots, which takes a
+// while in a large cache, but keeps nobody waiting.
+func (c *Cache) PinnedUsage() (bytes int64) {
+	for _, s := range c.shards {
+		for i := range s.slots.n {
+			if m := s.slot(i).meta.Load(); m&stateMask != stateEmpty && m&refMask != 0 {
+				bytes += int64(s.slot(i).loc.Load() & maxBlock)
+			}
+		}
+	}
+	return bytes
 }
 
 // EachMemory calls f with each range of memory that the cache has used: its slots,

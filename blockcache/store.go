@@ -1,6 +1,7 @@
 package blockcache
 
 import (
+	"runtime"
 	"slices"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -31,6 +32,20 @@ func classSizes(pageSize int) (sizes []int) {
 		sizes = append(sizes, pageSize/n&^7)
 	}
 	return sizes
+}
+
+// usual are the classes of shards that are not tiny.
+var usual = classSizes(usualPage)
+
+const usualPage = 256 << 10
+
+// Usable is how many bytes a block may have that takes no more memory in a cache of 16 MiB or more a shard than one of n bytes.
+func Usable(n int) int {
+	if n+headerSize > usualPage/4 {
+		return int(largeCost(n)) - largeStart
+	}
+	class, _ := slices.BinarySearch(usual, n+headerSize)
+	return usual[class] - headerSize
 }
 
 // lenders is, for each class, the end of the classes of which it may take blocks:
@@ -71,6 +86,7 @@ type store struct {
 	usedBytes  int64
 	pagesOf    []page
 	opened     int     // pages that were ever used
+	populated  int64   // up to where memory exists, or is being made to, by populateAhead
 	classPages []int32 // how many pages each class has
 	resident   []int32 // spare pages that may have memory
 	discarded  []int32 // spare pages that have none
@@ -205,6 +221,7 @@ func (s *shard) takePage(class int) (p int, ok bool) {
 			return 0, false
 		}
 		s.opened++
+		s.populateAhead()
 	default:
 		return 0, false
 	}
@@ -213,6 +230,22 @@ func (s *shard) takePage(class int) (p int, ok bool) {
 	s.classPages[class]++
 	s.usedBytes += int64(s.pageSize)
 	return p, true
+}
+
+// aheadStep is how much memory is made to exist before it is used: a huge page.
+const aheadStep = 2 << 20
+
+// populateAhead has a goroutine make the huge page exist that comes after the one in which pages are opened now: the first
+// touch of memory costs more than reading a block into it. A shard that is not large, or that is nearly full, does without.
+func (s *shard) populateAhead() {
+	end := s.pageStart(s.opened)
+	next := int64(end+aheadStep-1) &^ (aheadStep - 1)
+	if s.capacity < 8*aheadStep || next+aheadStep > s.capacity || next < s.populated || runtime.GOMAXPROCS(0) == 1 {
+		return
+	}
+	s.populated = next + aheadStep
+	// It is an optimisation: what fails is touched later.
+	s.ahead.Go(func() { _ = s.pages.Populate(next, aheadStep) })
 }
 
 func (s *shard) addRoomy(p int) {

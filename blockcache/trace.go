@@ -3,13 +3,11 @@ package blockcache
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/flatrock-db/flatrock/internal/stripe"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/internal/tracebuf"
 	"github.com/flatrock-db/flatrock/internal/tracefile"
@@ -55,6 +53,13 @@ func (c *Cache) Describe(id uint64, f FileInfo) {
 		c.files.byID = map[uint64]FileInfo{}
 	}
 	c.files.byID[id] = f
+}
+
+// Described is of how many files traces would know something.
+func (c *Cache) Described() int {
+	c.files.mu.Lock()
+	defer c.files.mu.Unlock()
+	return len(c.files.byID)
 }
 
 // undescribe drops what is known of a file that nobody reads any more, once the
@@ -109,25 +114,30 @@ type Tracer struct {
 	threshold uint64
 	every     uint64
 	buf       *tracebuf.Collector
-	full      atomic.Bool // the file has its greatest size, or could not be written
+	out       *tracefile.Output // but for Full and Bytes the collector's goroutine's
+	_         [128]byte         // readers come to what is above
 
 	// Owned by the collector's goroutine.
-	w       io.Writer
-	max     uint64
-	base    uint64 // microseconds at the collector's start
-	out     []byte
-	flushed time.Time
-	err     error
-	written uint64 // bytes handed to w
-	info    map[uint64]FileInfo
-	lastID  uint64
-	last    FileInfo
-	name    []byte
-	key     [tracefile.BlockKeyLen]byte
-	gets    getNumbers
-	dead    []uint64 // file ids to be dropped at the next pause
+	base  uint64 // microseconds at the collector's start
+	files [tracedFiles]tracedFile
+	looks uint64 // at the buffers
+	key   [tracefile.BlockKeyLen]byte
+	gets  getNumbers
+	dead  []uint64 // file ids to be dropped at the next pause
+	added uint64   // accesses in out
 
-	records, bytes atomic.Uint64 // for Summary
+	records atomic.Uint64 // added, as of the last pause
+}
+
+// tracedFiles is how many files the writer of a trace remembers: a power of two.
+const tracedFiles = 256
+
+// tracedFile is what the writer knows about a file. A level may change, so that it
+// is good for one look at the buffers.
+type tracedFile struct {
+	id, look uint64
+	number   uint64
+	fixed    []byte // see tracefile.AppendBlockFile
 }
 
 // Summary is what a trace has got so far.
@@ -137,12 +147,6 @@ type Summary struct {
 	Bytes   uint64 // of the file
 	Full    bool   // the file has reached its greatest size
 }
-
-// writeFrom is how much is written at a time, unless it gets old.
-const (
-	writeFrom = 256 << 10
-	writeAge  = time.Second
-)
 
 // StartTrace begins to trace the accesses that Tracer.Add is told of. w is written to
 // by one goroutine, until EndTrace.
@@ -155,20 +159,14 @@ func (c *Cache) StartTrace(o TraceOptions, w io.Writer) error {
 	if c.tracer.Load() != nil {
 		return ErrTracing
 	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 64 << 30
-	}
-	t := &Tracer{cache: c, threshold: tracefile.Threshold(o.Every), every: max(o.Every, 1), w: w, max: o.MaxBytes, info: map[uint64]FileInfo{}}
+	t := &Tracer{cache: c, threshold: tracefile.Threshold(o.Every), every: max(o.Every, 1), looks: 1, base: uint64(time.Now().UnixMicro())}
 	t.gets.every, t.gets.start = t.every, c.pointReads()
-	t.base = uint64(time.Now().UnixMicro())
-	t.out = tracefile.AppendBlockHeader(make([]byte, 0, writeFrom+64<<10), t.base)
-	t.write() // so that a writer that cannot be written to is known at once
-	if t.err != nil {
-		return fmt.Errorf("writing the header of a trace: %w", t.err)
-	}
 	var err error
-	if t.buf, err = tracebuf.New(o.BufferBytes, t); err != nil {
+	if t.out, err = tracefile.NewOutput(w, o.MaxBytes, tracefile.AppendBlockHeader(nil, t.base)); err != nil {
 		return err
+	}
+	if t.buf, err = tracebuf.New(o.BufferBytes, t); err != nil {
+		return errors.Join(err, t.out.End(nil))
 	}
 	c.files.mu.Lock()
 	c.files.tracing = true
@@ -192,14 +190,14 @@ func (c *Cache) endTrace() (Summary, error) {
 	}
 	c.tracer.Store(nil)
 	t.buf.Close()
-	t.write()
+	err := t.out.End(nil)
 	c.files.mu.Lock()
 	for _, id := range append(c.files.forgotten, t.dead...) {
 		delete(c.files.byID, id)
 	}
 	c.files.forgotten, c.files.tracing = nil, false
 	c.files.mu.Unlock()
-	return t.summary(), t.err
+	return t.summary(), err
 }
 
 // TraceSummary describes the trace that is being written; ok is false if there is none.
@@ -212,7 +210,7 @@ func (c *Cache) TraceSummary() (s Summary, ok bool) {
 }
 
 func (t *Tracer) summary() Summary {
-	return Summary{Records: t.records.Load(), Dropped: t.buf.Dropped(), Bytes: t.bytes.Load(), Full: t.full.Load()}
+	return Summary{Records: t.records.Load(), Dropped: t.buf.Dropped(), Bytes: t.out.Bytes(), Full: t.out.Full()}
 }
 
 // Tracer is the trace that is being written, nil for none. It costs the load of a word
@@ -221,7 +219,7 @@ func (c *Cache) Tracer() *Tracer { return c.tracer.Load() }
 
 // Samples reports whether the trace has the block of a file, by its number, at an offset.
 func (t *Tracer) Samples(number, offset uint64) bool {
-	return t.every == 1 && !t.full.Load() || tracefile.BlockHash(number, offset) <= t.threshold && !t.full.Load()
+	return (t.every == 1 || tracefile.BlockHash(number, offset) <= t.threshold) && !t.out.Full()
 }
 
 // Add adds an access, for point reads with the key that they referred to. It does not
@@ -231,18 +229,13 @@ func (t *Tracer) Add(a *Access, userKey []byte, trailer uint64) {
 	if a.Caller.PointRead() {
 		n += len(userKey) + 8
 	}
-	hint := stripe.Current()
-	if n > t.buf.Largest() {
-		t.buf.Drop(hint)
-		return
-	}
-	s := t.buf.Reserve(hint, n)
+	s := t.buf.Reserve(n)
 	if !s.OK() {
 		return
 	}
 	b := s.Payload[:accessLen]
 	if a.GetID == 0 && n > accessLen {
-		a.GetID = s.Serial(t.buf)
+		a.GetID = s.Serial()
 	}
 	binary.LittleEndian.PutUint64(b, a.File)
 	binary.LittleEndian.PutUint64(b[8:], a.Offset)
@@ -269,72 +262,57 @@ func bit(b bool, flag uint8) uint8 {
 
 // Consume writes an access that Add took. It implements tracebuf.Consumer.
 func (t *Tracer) Consume(nanos int64, b []byte) {
-	if t.full.Load() {
+	if t.out.Full() {
 		return
 	}
-	file, offset := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-	if file != t.lastID {
-		t.lastID, t.last = file, t.describe(file)
-		t.name = append(t.name[:0], t.last.Name...)
+	id := binary.LittleEndian.Uint64(b)
+	f := &t.files[id%tracedFiles]
+	if f.id != id || f.look != t.looks {
+		t.describe(f, id)
 	}
 	what := binary.LittleEndian.Uint32(b[36:])
 	flags := uint8(what >> 16)
 	a := tracefile.BlockAccess{
 		Micros: t.base + uint64(nanos)/1000, Type: tracefile.Type(what), Size: uint64(binary.LittleEndian.Uint32(b[24:])),
-		Family: t.last.Family, Name: t.name, Level: t.last.Level, File: t.last.Number,
-		Caller: table.Caller(what >> 8), Hit: flags&flagHit != 0, NoInsert: flags&flagNoInsert != 0,
+		BlockKey: tracefile.AppendBlockKey(t.key[:0], f.number, binary.LittleEndian.Uint64(b[8:])),
+		Caller:   table.Caller(what >> 8), Hit: flags&flagHit != 0, NoInsert: flags&flagNoInsert != 0,
 	}
-	a.BlockKey = tracefile.AppendBlockKey(t.key[:0], t.last.Number, offset)
 	if len(b) > accessLen {
-		a.GetID = t.gets.number(binary.LittleEndian.Uint64(b[16:]), nanos)
+		a.GetID = t.gets.number(binary.LittleEndian.Uint64(b[16:]), t.buf.Share)
 		a.FromSnapshot, a.KeyExists = flags&flagSnapshot != 0, flags&flagExists != 0
 		a.ReferencedKey = b[accessLen:]
 		a.DataSize, a.KeyCount = uint64(binary.LittleEndian.Uint32(b[28:])), uint64(binary.LittleEndian.Uint32(b[32:]))
 	}
-	before := len(t.out)
-	t.out = tracefile.AppendBlockAccess(t.out, &a)
-	if t.written+uint64(len(t.out)) > t.max {
-		t.out = t.out[:before]
-		t.write()
-		t.full.Store(true)
-		return
-	}
-	t.records.Add(1)
-	if len(t.out) >= writeFrom {
-		t.write()
+	if t.out.Added(tracefile.AppendBlockAccessOf(t.out.Pending(), f.fixed, &a), 0) {
+		t.added++
 	}
 }
 
-// describe finds what to say about a file.
-func (t *Tracer) describe(id uint64) FileInfo {
-	if f, ok := t.info[id]; ok {
-		return f
-	}
+// describe finds out what to say about a file.
+func (t *Tracer) describe(f *tracedFile, id uint64) {
 	t.cache.files.mu.Lock()
-	f, ok := t.cache.files.byID[id]
+	info, ok := t.cache.files.byID[id]
 	t.cache.files.mu.Unlock()
 	if !ok {
-		f.Level = tracefile.UnknownLevel
+		info.Level = tracefile.UnknownLevel
 	}
-	t.info[id] = f
-	return f
+	f.id, f.look, f.number = id, t.looks, info.Number
+	f.fixed = tracefile.AppendBlockFile(f.fixed[:0], info.Family, []byte(info.Name), info.Level, info.Number)
 }
 
 // Begin notes how far the cache has come. It implements tracebuf.Consumer.
-func (t *Tracer) Begin(until int64) {
+func (t *Tracer) Begin(int64) {
 	if t.every > 1 {
-		t.gets.stretch(until, t.cache.pointReads())
+		t.gets.stretch(t.cache.pointReads())
 	}
 }
 
 // Pause writes what is old. It implements tracebuf.Consumer.
 func (t *Tracer) Pause() {
-	if len(t.out) > 0 && time.Since(t.flushed) >= writeAge {
-		t.write()
-	}
+	t.out.Age()
+	t.records.Store(t.added)
 	// A level may have changed, and file ids that were forgotten before this look will not come again.
-	clear(t.info)
-	t.lastID = 0
+	t.looks++
 	t.cache.files.mu.Lock()
 	for _, id := range t.dead {
 		delete(t.cache.files.byID, id)
@@ -342,26 +320,6 @@ func (t *Tracer) Pause() {
 	t.dead = append(t.dead[:0], t.cache.files.forgotten...)
 	t.cache.files.forgotten = t.cache.files.forgotten[:0]
 	t.cache.files.mu.Unlock()
-}
-
-// write hands what there is to the writer. The first error ends the trace.
-func (t *Tracer) write() {
-	t.flushed = time.Now()
-	if len(t.out) == 0 || t.err != nil {
-		t.out = t.out[:0]
-		return
-	}
-	n, err := t.w.Write(t.out)
-	if err == nil && n < len(t.out) {
-		err = io.ErrShortWrite
-	}
-	t.written += uint64(n)
-	t.bytes.Store(t.written)
-	t.out = t.out[:0]
-	if err != nil {
-		t.err = err
-		t.full.Store(true)
-	}
 }
 
 // getNumbers gives the Gets in a trace the numbers that the file shows. With all blocks
@@ -376,25 +334,23 @@ type getNumbers struct {
 		serial, number uint64
 	}
 	start        uint64 // the cache's count when the trace began
-	from, to     int64  // nanoseconds between which the accesses of this look lie
-	count, after uint64 // the cache's counts then, less start
+	count, after uint64 // the cache's counts between which the accesses of this look lie, less start
 }
 
-// stretch says up to which time, and count of the cache, the next accesses are.
-func (g *getNumbers) stretch(until int64, count uint64) {
-	g.from, g.to, g.count, g.after = g.to, until, g.after, count-g.start
-}
+// stretch says up to which count of the cache the next accesses are.
+func (g *getNumbers) stretch(count uint64) { g.count, g.after = g.after, count-g.start }
 
-// number is what the file shows for the serial number of a Get.
-func (g *getNumbers) number(serial uint64, nanos int64) uint64 {
+// number is what the file shows for the serial number of a Get; share is how far this look has
+// come with it. The sample's own accesses say that better than time, in which they may
+// be anywhere.
+func (g *getNumbers) number(serial uint64, share func() float64) uint64 {
 	s := &g.seen[serial*0x9E3779B97F4A7C15>>(64-10)]
 	if s.serial == serial {
 		return s.number
 	}
 	next := g.given + 1
-	if g.every > 1 && g.to > g.from {
-		part := min(max(float64(nanos-g.from)/float64(g.to-g.from), 0), 1)
-		next = max(next, g.count+uint64(part*float64(g.after-g.count)))
+	if g.every > 1 {
+		next = max(next, g.count+uint64(share()*float64(g.after-g.count)))
 	}
 	g.given = next
 	s.serial, s.number = serial, next

@@ -2,6 +2,7 @@ package blocktable
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -75,7 +76,7 @@ func readAll(t *testing.T, what string, f mmapfs.File, o ReaderOptions, want []e
 		}
 		pin.Release()
 	}
-	if err := r.VerifyChecksums(); first == nil {
+	if err := r.VerifyChecksums(context.Background()); first == nil {
 		first = err
 	} else if err == nil {
 		t.Fatalf("%s: VerifyChecksums misses %v", what, first)
@@ -285,7 +286,7 @@ func TestHostileBlocksWithRightChecksumsGiveErrorsNotPanics(t *testing.T) {
 				pin.Release()
 			}
 			it.Close()
-			r.VerifyChecksums()
+			r.VerifyChecksums(context.Background())
 			r.Close()
 		}
 	}
@@ -394,6 +395,6 @@ func FuzzWholeTable(f *testing.F) {
 		for n, ok := 0, it.First(); ok && n < 1<<16; ok = it.Next() {
 			n++
 		}
-		r.VerifyChecksums()
+		r.VerifyChecksums(context.Background())
 	})
 }

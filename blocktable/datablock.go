@@ -8,6 +8,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/coding"
 	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 )
 
 // Flags of the packed restart count at the end of a data block.
@@ -17,6 +18,10 @@ const (
 	flagUniform   = 1 << 29 // keys spread evenly; a hint that needs no heeding
 	flagSeparated = 1 << 28
 	restartMask   = 1<<28 - 1
+
+	// seekAhead is how many bytes of a block a seek asks for: the entries up to the one it
+	// looks for, each of which is where the one before says, and those after it.
+	seekAhead = 2 << 10
 
 	// maxHashBlock is the largest block in which the hash index flag counts.
 	maxHashBlock = 64 << 10
@@ -357,7 +362,13 @@ func (d *dataIter) seekGE(userKey []byte, trailer uint64) bool {
 		return d.seekGEChecked(userKey, trailer)
 	}
 	i, ok := d.searchRestarts(userKey, trailer)
-	if !ok || !d.atRestart(i) {
+	if !ok {
+		return false
+	}
+	if off, ok := d.restart(i); ok {
+		prefetch.Span(d.b, off, min(off+seekAhead, d.end))
+	}
+	if !d.atRestart(i) {
 		return false
 	}
 	return d.scanGE(userKey, trailer, d.end)

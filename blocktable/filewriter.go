@@ -16,7 +16,9 @@ import (
 type fileWriter struct {
 	f        mmapfs.File
 	o        *WriterOptions
-	buf      []byte        // not yet written
+	buf      []byte  // not yet handed to behind
+	spare    *[]byte // what buf is of
+	behind   writeBehind
 	off      uint64        // of the end of buf in the file
 	reached  atomic.Uint64 // a copy of off
 	footer   block.Footer
@@ -27,6 +29,8 @@ type fileWriter struct {
 	align    uint64
 	used     bool // some block was compressed
 	rejected uint64
+	packed   uint64 // blocks of data and index that were compressed
+	unpacked uint64 // and those that compression would not have made smaller by enough
 	err      error
 }
 
@@ -42,7 +46,8 @@ const (
 )
 
 func newFileWriter(f mmapfs.File, o *WriterOptions) (*fileWriter, error) {
-	w := &fileWriter{f: f, o: o, buf: make([]byte, 0, writeSize+writeSize/4)}
+	w := &fileWriter{f: f, o: o, behind: writeBehind{f: f}}
+	w.takeBuffer()
 	w.footer = block.Footer{Magic: block.BlockMagic, Version: uint32(o.FormatVersion), Checksum: o.Checksum}
 	if o.FormatVersion >= 6 {
 		w.footer.BaseContextChecksum = o.baseContext
@@ -83,8 +88,10 @@ func (w *fileWriter) writeBlock(raw []byte, class blockClass) (block.Handle, err
 	out, ok := enc.Encode(w.scratch[:0], raw)
 	w.scratch = out[:0]
 	if ok && worthwhile(len(out), len(raw)) {
+		w.packed++
 		return w.writeStored(out, w.o.Compression)
 	}
+	w.unpacked++
 	if class == blockData {
 		w.rejected++
 	}
@@ -112,11 +119,19 @@ func (w *fileWriter) append(b []byte) {
 	}
 }
 
+func (w *fileWriter) takeBuffer() {
+	w.spare = writeBuffers.Get().(*[]byte)
+	w.buf = *w.spare
+}
+
 func (w *fileWriter) write() {
-	if w.err == nil && len(w.buf) > 0 {
-		_, w.err = w.f.Write(w.buf)
+	if w.err != nil {
+		w.buf = w.buf[:0]
+		return
 	}
-	w.buf = w.buf[:0]
+	*w.spare = w.buf
+	w.err = w.behind.write(w.spare)
+	w.takeBuffer()
 }
 
 // pad fills up to the alignment of data blocks.
@@ -145,7 +160,13 @@ func (w *fileWriter) compressionName() string {
 }
 
 func (w *fileWriter) sync() error {
-	w.write()
+	if err := w.behind.finish(); w.err == nil {
+		w.err = err
+	}
+	if w.err == nil && len(w.buf) > 0 {
+		_, w.err = w.f.Write(w.buf)
+	}
+	w.buf = w.buf[:0]
 	if w.err == nil {
 		w.err = w.f.Sync()
 	}
@@ -153,6 +174,12 @@ func (w *fileWriter) sync() error {
 }
 
 func (w *fileWriter) close() error {
+	_ = w.behind.finish() // its error is w.err, or the file is abandoned
+	if w.spare != nil {
+		*w.spare = w.buf
+		recycle(w.spare)
+		w.buf, w.spare = nil, nil
+	}
 	if w.dataEnc != nil && w.dataEnc != w.enc {
 		w.dataEnc.Close()
 	}

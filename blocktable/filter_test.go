@@ -87,7 +87,7 @@ func TestRibbonFiltersAreRocksDBsBitForBit(t *testing.T) {
 // absentRate builds a filter of n keys and returns how often it denies none of
 // the keys that it has, and admits others.
 func absentRate(t *testing.T, p FilterPolicy, version, n int) float64 {
-	b := newBitsBuilder(p, version)
+	b := newBitsBuilder(p, version, false)
 	for i := range n {
 		b.add(fmt.Appendf(nil, "present%08d", i))
 	}

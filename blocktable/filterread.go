@@ -225,7 +225,7 @@ func (r *Reader) ask(look *keys.Lookup, userKey, entry []byte) (bool, error) {
 			return false, err
 		}
 	} else if o.perf != nil || r.opts.Statistics != nil {
-		r.countHit(&ref, o.kind, o.perf)
+		r.countHit(&ref, o.kind, o.perf, tallyOf(look))
 	}
 	if t := r.cache.Tracer(); t != nil {
 		if look != nil {

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/prefixhash"
@@ -23,7 +24,8 @@ type bitsBuilder interface {
 }
 
 // newBitsBuilder chooses the builder as RocksDB does: by format version and policy.
-func newBitsBuilder(p FilterPolicy, formatVersion int) bitsBuilder {
+// With fill they take what memory would else be lost; see filled.
+func newBitsBuilder(p FilterPolicy, formatVersion int, fill bool) bitsBuilder {
 	mb := p.millibits()
 	switch {
 	case mb == 0:
@@ -31,9 +33,11 @@ func newBitsBuilder(p FilterPolicy, formatVersion int) bitsBuilder {
 	case formatVersion < 5:
 		return &legacyBloomBuilder{bitsPerKey: (mb + 500) / 1000}
 	case p.Ribbon:
-		return newRibbonBuilder(p, mb)
+		r := newRibbonBuilder(p, mb)
+		r.fill = fill
+		return r
 	}
-	return &bloomBuilder{millibits: mb}
+	return &bloomBuilder{millibits: mb, fill: fill}
 }
 
 // hashes64 are the hashes of filters from format version 5 on.
@@ -52,6 +56,14 @@ func (h *hashes64) count() int { return len(h.hs) }
 type bloomBuilder struct {
 	hashes64
 	millibits int
+	fill      bool
+}
+
+// filled is the largest length of a filter's bits, a multiple of unit, that takes no more memory in a block cache
+// than n, metadata and block trailer included.
+func filled(n, unit int) int {
+	const more = filterMetaLen + block.TrailerLen
+	return max(n, (blockcache.Usable(n+more)-more)/unit*unit)
 }
 
 // maxBloomLen keeps the number of lines within the 32-bit arithmetic of probing.
@@ -71,7 +83,11 @@ func (b *bloomBuilder) capacity(size int) int {
 }
 
 func (b *bloomBuilder) finish() []byte {
-	f := buildBloom(b.hs, b.dataLen(len(b.hs)), bloomProbes(b.millibits))
+	size := b.dataLen(len(b.hs))
+	if b.fill {
+		size = min(filled(size, bloomLine), maxBloomLen)
+	}
+	f := buildBloom(b.hs, size, bloomProbes(b.millibits))
 	b.hs = b.hs[:0]
 	return f
 }
@@ -215,7 +231,7 @@ func newFilterWriter(o *WriterOptions, index *indexWriter) *filterWriter {
 	if o.FilterPolicy.None() || o.SkipFilter {
 		return nil
 	}
-	b := newBitsBuilder(o.FilterPolicy, o.FormatVersion)
+	b := newBitsBuilder(o.FilterPolicy, o.FormatVersion, o.OptimizeFiltersForMemory)
 	if b == nil {
 		return nil
 	}

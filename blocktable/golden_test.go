@@ -3,6 +3,7 @@ package blocktable
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -198,7 +199,11 @@ func (g *golden) open(t testing.TB, change func(*ReaderOptions)) *Reader {
 	if change != nil {
 		change(&o)
 	}
-	r, err := Open(openFile(t, g.path), o)
+	open := openFile
+	if o.CopyFromMapping {
+		open = inMemory
+	}
+	r, err := Open(open(t, g.path), o)
 	if err != nil {
 		t.Fatalf("%s: %v", g.name, err)
 	}
@@ -229,6 +234,8 @@ func readerVariants(t testing.TB) map[string]func(*ReaderOptions) {
 		"tiny cache":      func(o *ReaderOptions) { o.Cache = tiny },
 		"mmap":            func(o *ReaderOptions) { o.Mmap = true },
 		"mmap, cache":     func(o *ReaderOptions) { o.Mmap, o.Cache = true, c },
+		"memory":          func(o *ReaderOptions) { o.CopyFromMapping = true },
+		"memory, tiny":    func(o *ReaderOptions) { o.CopyFromMapping, o.Cache, o.Protection = true, tiny, 1 },
 		"protected":       func(o *ReaderOptions) { o.Cache, o.Protection = c, 1 },
 		"protected, tiny": func(o *ReaderOptions) { o.Cache, o.Protection, o.CacheIndexAndFilterBlocks = tiny, 8, true },
 		"protected, mmap": func(o *ReaderOptions) { o.Mmap, o.Protection = true, 4 },
@@ -245,7 +252,7 @@ func TestGoldenTablesHoldExactlyTheListedEntries(t *testing.T) {
 		g.load(t)
 		for how, change := range variants {
 			r := g.open(t, change)
-			if err := r.VerifyChecksums(); err != nil {
+			if err := r.VerifyChecksums(context.Background()); err != nil {
 				t.Errorf("%s, %s: %v", g.name, how, err)
 			}
 			for _, o := range []table.IterOptions{{}, {NoFill: true, ReadaheadSize: 16 << 10}} {

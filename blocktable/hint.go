@@ -7,6 +7,7 @@ import (
 
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 )
 
 // A data block in the cache has room behind it for a hint, which a point read
@@ -33,6 +34,10 @@ const (
 	maxHints  = 400
 	maxCommon = 64
 	maxHinted = 64 << 10 // blocks whose offsets fit 16 bits
+
+	// What is asked for at once of a hint and of the entry it leads to, in bytes.
+	hintAhead  = 4 * prefetch.Line
+	entryAhead = 6 * prefetch.Line
 )
 
 // setHintRoom decides how much more than a data block to reserve in the cache. It is
@@ -135,6 +140,7 @@ func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte,
 	if t <= 0 {
 		return nil, 0, 0, hintUnknown
 	}
+	prefetch.Span(hint, max(len(hint)-hintAhead, 0), len(hint))
 	common := int(binary.LittleEndian.Uint16(hint[t:]))
 	n := int(binary.LittleEndian.Uint16(hint[t+2:]))
 	at := t - common - hintEntry*n
@@ -175,6 +181,7 @@ func hintGet(b, hint, userKey []byte, trailer uint64, whole bool) (value []byte,
 	if off > next || next > len(b) {
 		return nil, 0, 0, hintUnknown // damaged in memory
 	}
+	prefetch.Span(b, off, min(next, off+entryAhead))
 	value, found, v = hintEntryGet(b[off:next], userKey, trailer, common+headLen, notHere)
 	return value, found, lo, v
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -214,6 +215,8 @@ func (f *flatIndex) headRange(h uint64) (lo, hi int) {
 	heads := f.heads
 	if top := firstHead(f.tops, 0, len(f.tops)/8, h); top > 0 {
 		lo = topStep*(top-1) + 1
+		prefetch.Span(f.refs, 16*lo, 16*(lo+topStep))
+		prefetch.Span(heads, 8*lo, 8*(lo+topStep))
 		lo = firstHead(heads, lo, min(topStep*top, f.n)-lo, h)
 	}
 	hi = lo
@@ -386,6 +389,13 @@ func (c *indexCursor) handle() block.Handle {
 		return c.raw.handle
 	}
 	return c.r.index.handle(c.i)
+}
+
+// prefetchNext asks the processor for where the block after the current one is found.
+func (c *indexCursor) prefetchNext() {
+	if i := c.i + 1; !c.r.partitioned && c.r.cache != nil && i < c.r.index.n {
+		c.r.cache.Prefetch(c.r.cacheKey(c.r.index.handle(i)))
+	}
 }
 
 // seekGE moves to the block that holds the first entry at or after the target,

@@ -4,6 +4,7 @@ import (
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -58,7 +59,7 @@ func (r *Reader) OffsetOf(userKey []byte) (off uint64, err error) {
 		defer mmapfs.Unguard(old, &err)
 	}
 	var c indexCursor
-	c.init(r, fetchOptions{verify: true})
+	c.init(r, fetchOptions{verify: true, caller: table.CallerApproximateSize})
 	defer c.close()
 	if c.seekGE(userKey, keys.Pack(keys.MaxSeq, keys.KindSeek)) {
 		return c.handle().Offset, nil

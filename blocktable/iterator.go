@@ -2,10 +2,12 @@ package blocktable
 
 import (
 	"bytes"
+	"sync"
 
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 	"github.com/flatrock-db/flatrock/internal/table"
 )
 
@@ -22,7 +24,8 @@ type Iterator struct {
 	err   error
 
 	lower, upper []byte
-	blocks       int // loaded since the last seek
+	blocks       int  // loaded since the last seek
+	onward       bool // enter is called by forward
 
 	carry     *table.Readahead // takes what readahead grew to
 	unlimited bool             // readahead may pass the upper bound
@@ -30,12 +33,16 @@ type Iterator struct {
 	own *sumBuilder // with protection: for blocks whose sums are not in the cache
 }
 
-// NewIterator returns an iterator that must be closed.
+// iterators are closed ones: a seek makes and closes one for each file that it looks into.
+var iterators = sync.Pool{New: func() any { return new(Iterator) }}
+
+// NewIterator returns an iterator that must be closed, and not be used afterwards.
 func (r *Reader) NewIterator(o table.IterOptions) table.Iterator { return r.Iterate(o) }
 
 // Iterate is NewIterator with the concrete type.
 func (r *Reader) Iterate(o table.IterOptions) *Iterator {
-	it := &Iterator{r: r}
+	it := iterators.Get().(*Iterator)
+	it.r = r
 	it.ahead = readahead{stable: true, fixed: o.ReadaheadSize, auto: r.auto, size: r.auto.start, next: ^uint64(0), pace: o.Pace}
 	if it.carry = o.Carry; it.carry != nil && it.carry.Size > 0 && r.auto.start > 0 {
 		// The scan goes on from the file before: the first block of this one is the next.
@@ -77,6 +84,11 @@ func (it *Iterator) enter() bool {
 		return false
 	}
 	it.have = true
+	prefetch.At(it.ref.data, len(it.ref.data)-1) // begin reads it
+	if it.onward {
+		prefetch.Span(it.ref.data, 0, seekAhead)
+		it.index.prefetchNext()
+	}
 	ok := true
 	if it.r.sumLen != 0 && !it.r.secure(&it.ref, h, blockcache.Data, it.r.worthSums(&it.ref)) {
 		it.data.err, ok = it.r.damaged(h, blockcache.Data), false
@@ -192,9 +204,11 @@ func (it *Iterator) forward(ok bool) bool {
 			it.data.valid = false
 			return false
 		}
+		it.onward = true
 		if !it.enter() {
 			return false
 		}
+		it.onward = false
 		ok = it.firstOf()
 	}
 	return true
@@ -330,8 +344,11 @@ func (it *Iterator) Value() []byte { return it.data.val }
 // Err is why the last move failed; nil at an end.
 func (it *Iterator) Err() error { return it.err }
 
-// Close lets go of what the iterator holds.
+// Close lets go of what the iterator holds, and gives it back.
 func (it *Iterator) Close() error {
+	if it.r == nil {
+		return nil // closed already
+	}
 	if it.carry != nil {
 		if it.carry.Size = 0; it.ahead.fixed == 0 && it.ahead.runs >= it.ahead.auto.after {
 			it.carry.Size = it.ahead.size
@@ -339,5 +356,8 @@ func (it *Iterator) Close() error {
 	}
 	it.drop()
 	it.index.close()
-	return it.err
+	err := it.err
+	*it = Iterator{data: dataIter{key: it.data.key[:0], prev: it.data.prev[:0], prevBuf: it.data.prevBuf[:0]}}
+	iterators.Put(it)
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/flatrock-db/flatrock/blockcache"
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -36,7 +37,6 @@ type multiState struct {
 	getState
 	wanted []wantedBlock
 	groups []blockGroup
-	sink   uint64 // keeps the loads of Touch alive
 
 	traceID uint64 // of all keys of the call
 }
@@ -125,7 +125,7 @@ func (r *Reader) multiGet(m *multiState, reqs []Request) {
 				h := m.index.handle()
 				m.wanted = append(m.wanted, wantedBlock{h, i})
 				if r.cache != nil {
-					m.sink += r.cache.Touch(blockcache.Key{File: r.cacheID, Offset: h.Offset})
+					r.cache.Prefetch(r.cacheKey(h))
 				}
 			}
 			err = m.index.err
@@ -180,20 +180,21 @@ func (r *Reader) fetchGroups(m *multiState, o fetchOptions) {
 			if g.ref, ok = r.find(h, blockcache.PointData); ok {
 				g.hit = true
 				if o.perf != nil || r.opts.Statistics != nil {
-					r.countHit(&g.ref, o.kind, o.perf)
+					r.countHit(&g.ref, o.kind, o.perf, nil)
 				}
-				// The first loads of the search, started for all blocks.
-				if b := g.ref.hint; len(b) > 4 {
-					m.sink += uint64(b[len(b)-4])
-				} else if b := g.ref.data; len(b) > 4 {
-					m.sink += uint64(b[0]) + uint64(b[len(b)-4])
+				// The first that the search reads, asked for of all blocks.
+				if b := g.ref.hint; len(b) > 0 {
+					prefetch.Span(b, max(len(b)-hintAhead, 0), len(b))
+				} else {
+					prefetch.At(g.ref.data, 0)
+					prefetch.At(g.ref.data, len(g.ref.data)-1)
 				}
 				continue
 			}
 		}
 		missing++
 	}
-	if missing < 2 {
+	if missing < 2 || r.inMemory {
 		for i := range m.groups {
 			if g := &m.groups[i]; g.ref.data == nil {
 				g.ref, g.err = r.load(m.wanted[g.from].h, o)
@@ -291,7 +292,7 @@ func (r *Reader) answer(m *multiState, g *blockGroup, reqs []Request, o fetchOpt
 		}
 		switch {
 		case found:
-			r.countTruePositive()
+			r.countTruePositive(q.Look)
 			q.Value, q.Trailer, q.Found = value, trailer, true
 			if g.ref.hold != 0 {
 				r.cache.Hold(g.ref.hold)

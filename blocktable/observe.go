@@ -56,9 +56,20 @@ func countLoads(p *perf.Context, kind blockcache.BlockType, blocks int, size uin
 	}
 }
 
+// tallyOf is where a lookup counts that its caller will pass on to the statistics as a
+// whole, nil if there is none.
+func tallyOf(look *keys.Lookup) *perf.Tally {
+	if look == nil || !look.Tallying {
+		return nil
+	}
+	return &look.Tally
+}
+
 // countHit counts a block that was in the cache.
-func (r *Reader) countHit(ref *blockRef, kind blockcache.BlockType, p *perf.Context) {
-	if st := r.opts.Statistics; st != nil {
+func (r *Reader) countHit(ref *blockRef, kind blockcache.BlockType, p *perf.Context, tally *perf.Tally) {
+	if tally != nil {
+		tally.CachedBytes += uint64(len(ref.data))
+	} else if st := r.opts.Statistics; st != nil {
 		st.Add(statistics.Stripe(), statistics.BlockCacheBytesRead, uint64(len(ref.data)))
 	}
 	if p == nil {
@@ -95,6 +106,14 @@ func (r *Reader) countFilter(look *keys.Lookup, may bool) {
 	if st == nil {
 		return
 	}
+	if t := tallyOf(look); t != nil && f.wholeKey {
+		if may {
+			t.FilterPositive++
+		} else {
+			t.FilterUseful++
+		}
+		return
+	}
 	stripe := statistics.Stripe()
 	switch {
 	case !f.wholeKey:
@@ -110,8 +129,12 @@ func (r *Reader) countFilter(look *keys.Lookup, may bool) {
 }
 
 // countTruePositive counts a key that was there as the filter had said.
-func (r *Reader) countTruePositive() {
+func (r *Reader) countTruePositive(look *keys.Lookup) {
 	if st := r.opts.Statistics; st != nil && r.filter.kind != filterNone && r.filter.wholeKey {
+		if t := tallyOf(look); t != nil {
+			t.FilterTrue++
+			return
+		}
 		st.Add(statistics.Stripe(), statistics.BloomFilterFullTruePositive, 1)
 	}
 }

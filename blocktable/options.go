@@ -174,6 +174,10 @@ type Options struct {
 	FormatVersion int
 	// FilterPolicy is the filter. Default none. RocksDB: filter_policy.
 	FilterPolicy FilterPolicy
+	// OptimizeFiltersForMemory makes filters of format version 5 or later as large as the memory that they take in a
+	// block cache anyway: its size classes, or whole pages. They answer yes wrongly a little less often. Files
+	// differ from those without. RocksDB: optimize_filters_for_memory.
+	OptimizeFiltersForMemory bool
 	// WholeKeyFiltering adds whole keys to the filter. Default true. RocksDB: whole_key_filtering.
 	WholeKeyFiltering bool
 	// UseDeltaEncoding shares key prefixes in data blocks. Default true. RocksDB: use_delta_encoding.

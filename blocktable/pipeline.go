@@ -184,9 +184,11 @@ func (t *turn) take(raw, compressed []byte, ok bool) error {
 	t.due = true
 	var err error
 	if ok {
+		w.out.packed++
 		t.h, err = w.out.writeStored(compressed, w.o.Compression)
 	} else {
 		w.out.rejected++
+		w.out.unpacked++
 		t.h, err = w.out.writeStored(raw, compress.None)
 	}
 	w.blockWritten()

@@ -137,7 +137,7 @@ func readEverything(r *Reader, all []entry) (o outcome) {
 // cachedBlocks are the bytes of the table's blocks of entries in the cache, with what lies behind them.
 func cachedBlocks(t *testing.T, r *Reader) (blocks [][]byte) {
 	add := func(h block.Handle, kind blockcache.BlockType) {
-		hold, b := r.cache.Lookup(blockcache.Key{File: r.cacheID, Offset: h.Offset}, kind)
+		hold, b := r.cache.Lookup(r.cacheKey(h), kind)
 		if hold == 0 {
 			t.Fatalf("the block at %d is not in the cache", h.Offset)
 		}

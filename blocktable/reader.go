@@ -44,6 +44,9 @@ type ReaderOptions struct {
 	// are then read where they lie, and not cached. Whoever touches what the Reader
 	// returns does so under mmapfs.Guard; see Faultable. RocksDB: allow_mmap_reads.
 	Mmap bool
+	// CopyFromMapping reads a file that lies in memory (tmpfs) from a mapping rather than by system calls, with the
+	// same results: see mmapfs.MapMemory. Mmap comes before it.
+	CopyFromMapping bool
 	// VerifyChecksums checks every block that is read from the file. Index, filter
 	// and the other meta blocks are always checked.
 	VerifyChecksums bool
@@ -74,6 +77,9 @@ type ReaderOptions struct {
 	Protection int
 	// OnDamage is told of each block that changed in memory, once.
 	OnDamage func(error)
+	// MaxDecompressed is the largest block in bytes that is decompressed, meta blocks included: a
+	// larger one is damage. Zero means the format's 2 GiB.
+	MaxDecompressed int64
 	// NoReread makes a read fail that meets such a block. Otherwise it reads the block from
 	// the file again, once.
 	NoReread bool
@@ -101,6 +107,7 @@ type Reader struct {
 	sumRoom  int           // behind the hint
 	ownProof bool          // the proof of a block is not its checksum in the file
 	auto     autoReadahead // of iterators
+	inMemory bool          // nothing is won by reading ahead of need, or side by side
 	// indexDamaged is set once damage to the index was told.
 	indexDamaged atomic.Bool
 	mapping      *mmapfs.Mapping // with Mmap
@@ -133,6 +140,9 @@ func Open(f mmapfs.File, o ReaderOptions) (*Reader, error) {
 	r.describe()
 	if err := r.open(); err != nil {
 		r.Close()
+		if r.cache != nil {
+			r.cache.Forget(r.cacheID)
+		}
 		return nil, err
 	}
 	return r, nil
@@ -155,6 +165,10 @@ func (r *Reader) open() (err error) {
 	}
 	if r.opts.FileSize != 0 && r.opts.FileSize != size {
 		return keys.Corruptf(r.name, size, "expected a file of %d bytes, found %d", r.opts.FileSize, size)
+	}
+	if r.opts.CopyFromMapping && !r.opts.Mmap {
+		r.file = mmapfs.MapMemory(r.file, size)
+		r.inMemory = mmapfs.InMemory(r.file)
 	}
 	r.footerStart = size // until the footer is known
 	tail := &readahead{stable: false, fixed: 1}
@@ -181,6 +195,7 @@ func (r *Reader) open() (err error) {
 		r.timestamp = t.TimestampSize()
 	}
 	r.decoder = compress.NewDecoder(r.footer.Version >= 2, nil)
+	r.decoder.Limit(r.opts.MaxDecompressed)
 	r.dataDecoder = r.decoder
 	r.compressed = true // until the properties say otherwise
 	if err := r.readMeta(tail); err != nil {
@@ -252,6 +267,7 @@ func (r *Reader) readMeta(tail *readahead) error {
 			return err
 		}
 		r.dataDecoder = compress.NewDecoder(r.footer.Version >= 2, append([]byte(nil), dict...))
+		r.dataDecoder.Limit(r.opts.MaxDecompressed)
 	}
 	return nil
 }
@@ -412,7 +428,7 @@ func (r *Reader) getIn(g *getState, look *keys.Lookup, pin *table.Pin) (value []
 	}
 	g.index.init(r, o)
 	if value, trailer, ok, err = r.get(g, look, o, pin); ok {
-		r.countTruePositive()
+		r.countTruePositive(look)
 	}
 	g.index.close()
 	g.data.b, g.data.hash, g.data.val = nil, nil, nil
@@ -429,6 +445,9 @@ func (r *Reader) get(g *getState, look *keys.Lookup, o fetchOptions, pin *table.
 		ref, hit, err := r.fetchPoint(h, o)
 		if err != nil {
 			return nil, 0, false, err
+		}
+		if hit && r.observed(look) {
+			r.countHit(&ref, o.kind, o.perf, tallyOf(look))
 		}
 		value, trailer, found, goOn := r.search(g, &ref, h, userKey, target)
 		if d.err != nil && r.fromMemory(&ref) {

@@ -150,6 +150,10 @@ func (b *ribbonBuilder) finish() []byte {
 	if slots == 0 {
 		return b.bloomBuilder.finish()
 	}
+	if b.fill {
+		most := int(slots / ribbonBlock * ribbonMaxCols * ribbonSegment)
+		dataLen = max(dataLen, min(filled(dataLen, ribbonSegment), most))
+	}
 	band := newBanding(slots)
 	seed := byte(b.hs[0])
 	for range 256 {

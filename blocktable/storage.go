@@ -33,9 +33,14 @@ type blockRef struct {
 	again   bool   // it was found before
 }
 
+// cacheKey names a block in the cache.
+func (r *Reader) cacheKey(h block.Handle) blockcache.Key {
+	return blockcache.Key{File: r.cacheID, Offset: h.Offset}
+}
+
 // find looks for the block at h in the cache.
 func (r *Reader) find(h block.Handle, kind blockcache.BlockType) (ref blockRef, ok bool) {
-	hold, b, noted, again := r.cache.LookupNoted(blockcache.Key{File: r.cacheID, Offset: h.Offset}, kind)
+	hold, b, noted, again := r.cache.LookupNoted(r.cacheKey(h), kind)
 	if hold == 0 {
 		return blockRef{}, false
 	}
@@ -119,7 +124,7 @@ func (r *Reader) fetch(h block.Handle, o fetchOptions) (ref blockRef, err error)
 			return ref, err
 		}
 	} else if o.perf != nil || r.opts.Statistics != nil {
-		r.countHit(&ref, o.kind, o.perf)
+		r.countHit(&ref, o.kind, o.perf, nil)
 	}
 	if t := r.cache.Tracer(); t != nil {
 		r.traced(t, h, &ref, hit, &o)
@@ -128,13 +133,10 @@ func (r *Reader) fetch(h block.Handle, o fetchOptions) (ref blockRef, err error)
 }
 
 // fetchPoint is fetch of a data block for a point read, which adds to a trace itself:
-// what it finds in the block belongs there.
+// what it finds in the block belongs there. It counts the hit, too.
 func (r *Reader) fetchPoint(h block.Handle, o fetchOptions) (ref blockRef, hit bool, err error) {
 	if r.cache != nil {
 		if ref, hit = r.find(h, blockcache.PointData); hit {
-			if o.perf != nil || r.opts.Statistics != nil {
-				r.countHit(&ref, o.kind, o.perf)
-			}
 			return ref, true, nil
 		}
 	}
@@ -186,7 +188,10 @@ func (r *Reader) loadBlock(h block.Handle, o fetchOptions) (blockRef, error) {
 	if r.mapped != nil && !o.pread {
 		return r.loadMapped(h, n, o)
 	}
-	if o.ahead != nil {
+	if o.ahead != nil && r.inMemory {
+		o.ahead.approach(r, h.Offset, n)
+	}
+	if o.ahead != nil && !(r.inMemory && o.fill && r.cache != nil) {
 		raw, err := o.ahead.read(r, h.Offset, n)
 		if err != nil {
 			return blockRef{}, err
@@ -197,7 +202,7 @@ func (r *Reader) loadBlock(h block.Handle, o fetchOptions) (blockRef, error) {
 	}
 	if !r.compressed && o.fill && r.cache != nil {
 		// The common case of an uncompressed file: straight into the cache.
-		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
+		key := r.cacheKey(h)
 		if hold, whole := r.cache.Reserve(key, max(n, int(h.Size)+r.room(o.kind)), o.kind, r.priority(o.kind)); hold != 0 {
 			buf := whole[:n]
 			err := r.readAt(buf, h.Offset)
@@ -304,7 +309,7 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 	// A block that is compressed although its file says that none is stays out of
 	// the cache, where the handle is taken for the length.
 	if o.fill && r.cache != nil && (r.compressed || size == int(h.Size)) {
-		key := blockcache.Key{File: r.cacheID, Offset: h.Offset}
+		key := r.cacheKey(h)
 		if hold, buf := r.cache.Reserve(key, size+r.room(o.kind), o.kind, r.priority(o.kind)); hold != 0 {
 			if err := r.decodeInto(hold, dec, buf[:size], typ, body); err != nil {
 				return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
@@ -315,7 +320,12 @@ func (r *Reader) unpack(h block.Handle, raw []byte, o fetchOptions, stable bool)
 	if typ == compress.None && stable {
 		return blockRef{data: body}, nil
 	}
-	out := make([]byte, size)
+	var out []byte
+	if o.ahead != nil && o.ahead.stable {
+		out = o.ahead.plainRoom(size)
+	} else {
+		out = make([]byte, size)
+	}
 	if err := dec.Decode(out, typ, body); err != nil {
 		return blockRef{}, keys.Corruptf(r.name, int64(h.Offset), "%v", err)
 	}
@@ -390,6 +400,7 @@ func (r *Reader) putProof(buf []byte, n int, h block.Handle, stored uint32) {
 type readahead struct {
 	buf    []byte
 	off    uint64 // of buf in the file
+	plain  []byte // a block decompressed, for iterators that do not fill the cache
 	stable bool   // what read returned stays as it is until the next read
 	fixed  int    // bytes to read ahead; 0 grows from auto.start to auto.most
 	auto   autoReadahead
@@ -398,6 +409,50 @@ type readahead struct {
 	limit  uint64 // nothing from here on is wanted; 0 if not known
 	runs   int    // blocks read in sequence so far
 	pace   func(n int)
+	near   uint64 // what lies before it was approached already
+	came   uint64 // where a sequential reader comes next, and how many blocks it has passed: for approach
+	passed int
+}
+
+// approachAfter is how many blocks in sequence a reader of a file in memory reads before pages are approached for
+// it, unless it asked for readahead.
+const approachAfter = 16
+
+// approach has a goroutine touch the pages of a file in memory that a sequential reader comes to next.
+func (a *readahead) approach(r *Reader, off uint64, n int) {
+	if a.fixed <= block.TrailerLen { // 1 while a file is opened
+		if a.fixed > 0 || a.auto.start == 0 {
+			return
+		}
+		if off != a.came {
+			a.passed = 0
+		}
+		a.came = off + uint64(n)
+		if a.passed++; a.passed < max(approachAfter, a.auto.after) {
+			return
+		}
+	}
+	end := uint64(r.footerStart)
+	if a.limit > off {
+		end = min(end, a.limit)
+	}
+	const step = mmapfs.ApproachStep
+	if a.near > off+2*step || a.near < off {
+		a.near = off // somewhere else
+	}
+	if off+uint64(n)+step/2 > a.near && a.near < end {
+		size := min(step, end-a.near)
+		mmapfs.Approach(r.file, int64(a.near), int64(size))
+		a.near += size
+	}
+}
+
+// plainRoom is where a block of n bytes is decompressed to, as stable as what read returned.
+func (a *readahead) plainRoom(n int) []byte {
+	if cap(a.plain) < n {
+		a.plain = make([]byte, max(n, min(2*cap(a.plain), 64<<10)))
+	}
+	return a.plain[:n:n]
 }
 
 // autoReadahead is how readahead adapts: after so many blocks in sequence it begins with
@@ -433,7 +488,9 @@ func (a *readahead) read(r *Reader, off uint64, n int) ([]byte, error) {
 	sequential := off == a.next
 	a.next = off + uint64(n)
 	size := a.fixed
-	if size == 0 {
+	if r.inMemory && a.pace == nil {
+		size = n // a reader that is paced asks for more at a time
+	} else if size == 0 {
 		if !sequential {
 			a.runs, a.size = 0, a.auto.start
 		} else {

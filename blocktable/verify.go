@@ -1,13 +1,16 @@
 package blocktable
 
 import (
+	"context"
+
 	"github.com/flatrock-db/flatrock/internal/block"
 	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/table"
 )
 
-// VerifyChecksums reads the whole file and checks the checksum of every block.
-func (r *Reader) VerifyChecksums() error {
+// VerifyChecksums reads the whole file and checks the checksum of every block. The context is asked
+// before each block that is read.
+func (r *Reader) VerifyChecksums(ctx context.Context) error {
 	ahead := &readahead{fixed: defaultAuto.most}
 	for _, m := range r.metas {
 		if m.Name == block.MetaProperties || m.Name == block.MetaPropertiesOld {
@@ -16,20 +19,20 @@ func (r *Reader) VerifyChecksums() error {
 			}
 			continue
 		}
-		if err := r.verifyBlock(m.Handle, ahead); err != nil {
+		if err := r.verifyBlock(ctx, m.Handle, ahead); err != nil {
 			return err
 		}
 	}
-	if err := r.verifyBlock(r.footer.MetaIndex, ahead); err != nil {
+	if err := r.verifyBlock(ctx, r.footer.MetaIndex, ahead); err != nil {
 		return err
 	}
 	if !r.footer.Index.IsZero() {
-		if err := r.verifyBlock(r.footer.Index, ahead); err != nil {
+		if err := r.verifyBlock(ctx, r.footer.Index, ahead); err != nil {
 			return err
 		}
 	}
 	for _, h := range r.filter.partitions() {
-		if err := r.verifyBlock(h, ahead); err != nil {
+		if err := r.verifyBlock(ctx, h, ahead); err != nil {
 			return err
 		}
 	}
@@ -40,11 +43,11 @@ func (r *Reader) VerifyChecksums() error {
 	for ok := c.first(); ok; ok = c.next() {
 		if r.partitioned && c.i != part {
 			part = c.i
-			if err := r.verifyBlock(r.index.handle(part), ahead); err != nil {
+			if err := r.verifyBlock(ctx, r.index.handle(part), ahead); err != nil {
 				return err
 			}
 		}
-		if err := r.verifyBlock(c.handle(), ahead); err != nil {
+		if err := r.verifyBlock(ctx, c.handle(), ahead); err != nil {
 			return err
 		}
 	}
@@ -52,7 +55,10 @@ func (r *Reader) VerifyChecksums() error {
 }
 
 // verifyBlock checks a block in the file, whatever the cache has.
-func (r *Reader) verifyBlock(h block.Handle, ahead *readahead) error {
+func (r *Reader) verifyBlock(ctx context.Context, h block.Handle, ahead *readahead) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := r.checkHandle(h); err != nil {
 		return err
 	}

@@ -437,6 +437,10 @@ func orNullptr(s string) string {
 // Properties returns what Finish wrote as the properties, owned by the Writer.
 func (w *Writer) Properties() *table.Properties { return &w.props }
 
+// CompressedBlocks counts the blocks of data and index that were compressed, and those that were tried and
+// stored as they are, since little was saved. Known once Finish has returned.
+func (w *Writer) CompressedBlocks() (compressed, not uint64) { return w.out.packed, w.out.unpacked }
+
 func (w *Writer) summary() table.Summary {
 	s := w.bounds.summary()
 	s.Size = int64(w.out.off)

@@ -2,6 +2,7 @@ package blocktable
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -197,7 +198,7 @@ func TestGoldenTablesAreWrittenAgainByteForByte(t *testing.T) {
 			r.Close()
 			continue
 		}
-		if err := back.VerifyChecksums(); err != nil {
+		if err := back.VerifyChecksums(context.Background()); err != nil {
 			t.Errorf("%s: our file: %v", g.name, err)
 		}
 		g.load(t)

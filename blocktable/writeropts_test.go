@@ -2,6 +2,7 @@ package blocktable
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -240,7 +241,7 @@ func TestEveryFormatVersionAndOptionReadsBack(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
-				if err := r.VerifyChecksums(); err != nil {
+				if err := r.VerifyChecksums(context.Background()); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
 				checkScan(t, what, r, want, table.IterOptions{})

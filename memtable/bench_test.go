@@ -47,6 +47,8 @@ func BenchmarkAdd(b *testing.B) {
 			o := benchOptions(kind)
 			key, value := newBenchKey(), make([]byte, 100)
 			var m *MemTable
+			b.SetBytes(120)
+			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if i%benchEntries == 0 {
 					if m != nil {
@@ -78,6 +80,8 @@ func BenchmarkAddBatch(b *testing.B) {
 	}
 	value, sum := make([]byte, 100), uint64(0)
 	var m *MemTable
+	b.SetBytes(120)
+	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if i%benchEntries == 0 {
 			if m != nil {
@@ -117,6 +121,7 @@ func BenchmarkGet(b *testing.B) {
 			b.Run(fmt.Sprintf("%v/%s", kind, name), func(b *testing.B) {
 				look := keys.Lookup{UserKey: newBenchKey(), Seq: keys.MaxSeq}
 				sum := 0
+				b.ReportAllocs()
 				for i := uint64(0); b.Loop(); i++ {
 					benchKey(look.UserKey, i*7919%benchEntries+miss)
 					m.extractor.Prepare(&look)
@@ -141,6 +146,7 @@ func BenchmarkMultiGet(b *testing.B) {
 		looks[i] = keys.Lookup{UserKey: newBenchKey(), Seq: keys.MaxSeq}
 	}
 	sum := uint64(0)
+	b.ReportAllocs()
 	for i := uint64(0); b.Loop(); i++ {
 		j := i % uint64(len(looks))
 		benchKey(looks[j].UserKey, i*7919%benchEntries)
@@ -176,6 +182,7 @@ func BenchmarkIteratorWhileWriting(b *testing.B) {
 			m.NewIterator().First()
 			key, value := newBenchKey(), make([]byte, 100)
 			seq := uint64(benchEntries)
+			b.ReportAllocs()
 			for b.Loop() {
 				for range 100 {
 					seq++
@@ -202,6 +209,7 @@ func BenchmarkIteratorWhileWriting(b *testing.B) {
 
 // BenchmarkFirstIterator sorts a whole memtable, as a flush of a hash memtable does.
 func BenchmarkFirstIterator(b *testing.B) {
+	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
 		m := fill(b, benchOptions(HashSkipList), benchEntries)
@@ -224,6 +232,7 @@ func BenchmarkScan(b *testing.B) {
 			it := m.NewIterator()
 			defer it.Close()
 			ok, sum := it.First(), 0
+			b.ReportAllocs()
 			for b.Loop() {
 				sum += len(it.UserKey()) + len(it.Value())
 				if ok = it.Next(); !ok {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/flatrock-db/flatrock/internal/invariant"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -105,13 +106,33 @@ type node struct{ p unsafe.Pointer }
 
 // at is the node behind a link, which must not be zero.
 func (m *memory) at(link uint32) node {
+	if invariant.Enabled {
+		m.checkBounds(uint64(link)*linkUnit, linkUnit)
+	}
 	return node{unsafe.Add(m.base, uintptr(link)*linkUnit)}
 }
 
 // atOffset is the tower whose lowest link has the byte offset off.
-func (m *memory) atOffset(off uint64) node { return node{unsafe.Add(m.base, uintptr(off))} }
+func (m *memory) atOffset(off uint64) node {
+	if invariant.Enabled {
+		m.checkBounds(off, 4)
+	}
+	return node{unsafe.Add(m.base, uintptr(off))}
+}
 
-func (m *memory) word(off uint64) *uint32 { return (*uint32)(unsafe.Add(m.base, uintptr(off))) }
+func (m *memory) word(off uint64) *uint32 {
+	if invariant.Enabled {
+		m.checkBounds(off, 4)
+	}
+	return (*uint32)(unsafe.Add(m.base, uintptr(off)))
+}
+
+// checkBounds holds an offset to what alloc has returned so far, and finds who comes after release.
+func (m *memory) checkBounds(off, n uint64) {
+	invariant.Check(m.base != nil, "offset %d of a memtable that was freed", off)
+	used := uint64(m.usedBytes())
+	invariant.Check(off >= linkUnit && off+n <= used, "offset %d, and %d bytes from there, in a memtable of %d bytes", off, n, used)
+}
 
 func (m *memory) loadWord(off uint64) uint32 { return atomic.LoadUint32(m.word(off)) }
 

@@ -29,6 +29,11 @@
 // at a time, or by several where ConcurrentAdd says so, beside any number of
 // readers.
 //
+// # Gets of a skip list
+//
+// Beside the list lies a hash table of the newest entry of each key (points_unsafe.go),
+// which answers a Get in place of a search, unless there are more keys than it has room for.
+//
 // # Total order over hash memtables
 //
 // RocksDB copies a hash memtable into a new skip list for each iterator in total
@@ -71,6 +76,8 @@ type MemTable struct {
 
 	verifyOnSeek bool
 
+	points points
+
 	runs runs // sorted runs of the kinds that have no total order of their own
 
 	// What Add changes lies on lines of its own, so that readers on other
@@ -85,6 +92,7 @@ type MemTable struct {
 	entries atomic.Int64  // skip list only
 	deletes atomic.Int64
 	data    atomic.Int64
+	tail    tail
 	_       [64]byte
 }
 
@@ -142,6 +150,13 @@ func newMemTable(o Options, mem *memory) (*MemTable, error) {
 		return nil, ErrFull
 	}
 	m.runs.init()
+	if o.Kind == SkipList && m.sumLen == 0 && !o.Order.Custom() {
+		arena := &o.Arena
+		if mem.heap != nil {
+			arena = nil
+		}
+		m.points.init(o.Reserve, arena)
+	}
 	m.emptyBytes = m.usedBytes()
 	return m, nil
 }
@@ -182,9 +197,7 @@ func (m *MemTable) Add(userKey []byte, trailer uint64, value []byte, prefixLen i
 	switch {
 	case m.kind == SkipList:
 		m.filterKey(userKey, prefixLen, hash)
-		if err = m.insertConcurrent(m.main, userKey, trailer, value); err == nil {
-			m.entries.Add(1)
-		}
+		err = m.addSkipList(userKey, trailer, value)
 	case m.kind == Vector:
 		err = m.appendVector(userKey, trailer, value)
 	case prefixLen < 0:
@@ -202,6 +215,24 @@ func (m *MemTable) Add(userKey []byte, trailer uint64, value []byte, prefixLen i
 	case keys.KindDelete, keys.KindSingleDelete, keys.KindDeleteWithTimestamp:
 		m.deletes.Add(1)
 	}
+	return nil
+}
+
+func (m *MemTable) addSkipList(userKey []byte, trailer uint64, value []byte) error {
+	var h uint64
+	pointed := m.points.serves()
+	if pointed {
+		h = pointHash(userKey)
+		m.points.prefetch(h)
+	}
+	n, err := m.insertConcurrent(m.main, userKey, trailer, value)
+	if err != nil {
+		return err
+	}
+	if pointed {
+		m.addPoint(n, h)
+	}
+	m.entries.Add(1)
 	return nil
 }
 
@@ -241,6 +272,15 @@ func (m *MemTable) Get(look *keys.Lookup) (value []byte, trailer uint64, ok bool
 	if !m.mayHaveKey(look.UserKey, look.PrefixLen, look.Hash) {
 		return nil, 0, false
 	}
+	if m.points.serves() {
+		n := m.point(look.UserKey, pointHash(look.UserKey))
+		if n.none() {
+			return nil, 0, false
+		}
+		if trailer := n.trailer(); trailer <= look.Trailer() {
+			return n.value(), trailer, true
+		}
+	}
 	n, equal := m.seekGE(m.listOf(look.PrefixLen, look.Hash), look.UserKey, look.Trailer())
 	if !equal {
 		return nil, 0, false
@@ -252,6 +292,10 @@ func (m *MemTable) Get(look *keys.Lookup) (value []byte, trailer uint64, ok bool
 // batch overlap. The result means nothing, but must be used, lest the compiler
 // drop the load.
 func (m *MemTable) Touch(look *keys.Lookup) uint64 {
+	if m.points.serves() {
+		m.points.prefetch(pointHash(look.UserKey))
+		return 0
+	}
 	if m.kind == Vector || !m.mayHavePrefix(look.PrefixLen, look.Hash) {
 		return 0
 	}
@@ -261,6 +305,10 @@ func (m *MemTable) Touch(look *keys.Lookup) uint64 {
 // TouchNode loads the first node of the bucket, which Touch should have loaded
 // some time before. The result must be used.
 func (m *MemTable) TouchNode(look *keys.Lookup) uint64 {
+	if m.points.serves() {
+		m.prefetchPoint(pointHash(look.UserKey))
+		return 0
+	}
 	if m.kind == SkipList || !m.mayHavePrefix(look.PrefixLen, look.Hash) {
 		return 0
 	}
@@ -386,5 +434,6 @@ func BatchBytes(entries int, rawBytes int64) int64 {
 // the MemTable must not be used again.
 func (m *MemTable) Free() {
 	m.runs.free()
+	m.points.release()
 	m.release()
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/race"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/prefixhash"
 )
@@ -62,7 +63,7 @@ func TestAgainstASortedMap(t *testing.T) {
 		itLen := 0
 		var data, deletes int64
 		writes := uint64(1500)
-		if raceEnabled { // one goroutine: the detector only slows it down
+		if race.Enabled { // one goroutine: the detector only slows it down
 			writes = 200
 		}
 		for seq := uint64(1); seq <= writes; seq++ {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/race"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/prefixhash"
 )
@@ -38,7 +39,7 @@ func newTest(t testing.TB, o Options) *MemTable {
 	if o.Reserve == 0 {
 		o.Reserve = 8 << 20
 	}
-	if !raceEnabled {
+	if !race.Enabled {
 		m, err := New(o)
 		if err != nil {
 			t.Fatal(err)

@@ -176,18 +176,38 @@ func (m *MemTable) insert(l list, key []byte, trailer uint64, value []byte, pref
 	return nil
 }
 
-// insertConcurrent adds an entry beside other writers: each level's link is
-// swapped if it is still what the splice saw, and otherwise the search goes on
-// from there.
-func (m *MemTable) insertConcurrent(l list, key []byte, trailer uint64, value []byte) error {
+// insertConcurrent adds an entry beside other writers.
+func (m *MemTable) insertConcurrent(l list, key []byte, trailer uint64, value []byte) (n node, err error) {
+	if m.takeTail(key, trailer) {
+		s := &m.tail.s
+		for level := range l.height {
+			if s.after[level] = s.before[level].next(level); s.after[level] != 0 && !m.advance(s, level, key, trailer) {
+				m.dropTail(node{})
+				return node{}, ErrDuplicate
+			}
+		}
+		n, err = m.insertAt(l, s, key, trailer, value)
+		m.dropTail(n)
+		return n, err
+	}
 	var s splice
 	if !m.find(l, &s, key, trailer) {
-		return ErrDuplicate
+		return node{}, ErrDuplicate
 	}
+	n, err = m.insertAt(l, &s, key, trailer, value)
+	if err == nil && s.after[0] == 0 {
+		m.setTail(&s, n)
+	}
+	return n, err
+}
+
+// insertAt adds an entry where s says: each level's link is swapped if it is still
+// what the splice saw, and otherwise the search goes on from there.
+func (m *MemTable) insertAt(l list, s *splice, key []byte, trailer uint64, value []byte) (node, error) {
 	height := m.randomHeight(l.height)
 	n, ok := m.newNode(height, key, value)
 	if !ok {
-		return ErrFull
+		return node{}, ErrFull
 	}
 	n.write(height, key, trailer, value, 0)
 	m.seal(n, key, trailer, value)
@@ -199,13 +219,13 @@ func (m *MemTable) insertConcurrent(l list, key []byte, trailer uint64, value []
 			if s.before[level].casNext(level, s.after[level], link) {
 				break
 			}
-			if !m.advance(&s, level, key, trailer) {
+			if !m.advance(s, level, key, trailer) {
 				// Another writer inserted the very same key first: the node stays unlinked.
-				return ErrDuplicate
+				return node{}, ErrDuplicate
 			}
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // advance moves one level of s forward over nodes that came meanwhile; false if

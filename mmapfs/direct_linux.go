@@ -8,7 +8,7 @@ import (
 )
 
 func (osFS) openDirect(name string) (File, error) {
-	f, err := openOS(name, unix.O_RDONLY|unix.O_DIRECT)
+	f, err := openOS(name, unix.O_RDONLY|unix.O_DIRECT, 0)
 	if errors.Is(err, unix.EINVAL) {
 		return nil, fmt.Errorf("open %s for direct reads: the file system refuses O_DIRECT: %w", name, ErrNotSupported)
 	}

@@ -2,6 +2,7 @@ package mmapfs
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,7 +24,7 @@ type osLock struct {
 	file  *os.File
 }
 
-func (t *lockTable) lock(name string) (io.Closer, error) {
+func (t *lockTable) lock(name string, mode fs.FileMode) (io.Closer, error) {
 	path := name
 	if abs, err := filepath.Abs(name); err == nil {
 		path = abs
@@ -37,11 +38,14 @@ func (t *lockTable) lock(name string) (io.Closer, error) {
 			return nil, &LockError{File: name, Holder: "this process"}
 		}
 	}
-	f, err := lockFile(name)
+	f, err := lockFile(name, mode)
 	if err != nil {
 		return nil, err
 	}
-	if info, err = f.Stat(); err != nil {
+	if info, err = f.Stat(); err == nil {
+		err = checkKind(f, false)
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // lockFile takes the lock that RocksDB takes: an fcntl write lock on the whole file.
-func lockFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|noFollow, 0o644)
+func lockFile(name string, mode fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|noFollow|noWait, mode)
 	if err != nil {
 		return nil, linkError("lock", name, err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // lockFile opens the file with no sharing, as RocksDB does: a second open fails until it is closed.
-func lockFile(name string) (*os.File, error) {
+func lockFile(name string, _ fs.FileMode) (*os.File, error) {
 	if err := refuseLink("lock", name); err != nil {
 		return nil, err
 	}

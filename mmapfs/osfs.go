@@ -12,20 +12,21 @@ import (
 	"github.com/edsrzf/mmap-go"
 )
 
-// OS is the machine's file system. New files get mode 0644 and new directories 0755, less the umask.
-var OS FS = osFS{}
+// OS is the machine's file system. New files get mode 0644 and new directories 0755, less the umask;
+// see WithFileMode.
+var OS FS = osFS{mode: 0o644}
 
-type osFS struct{}
+type osFS struct{ mode fs.FileMode }
 
-func (osFS) Create(name string) (File, error) {
+func (o osFS) Create(name string) (File, error) {
 	if err := refuseLink("create", name); err != nil {
 		return nil, err
 	}
-	f, err := openOS(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|noFollow)
+	f, err := openOS(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|noFollow, o.mode)
 	return f, linkError("create", name, err)
 }
-func (osFS) Open(name string) (File, error)          { return openOS(name, os.O_RDONLY) }
-func (osFS) OpenReadWrite(name string) (File, error) { return openOS(name, os.O_RDWR) }
+func (osFS) Open(name string) (File, error)          { return openOS(name, os.O_RDONLY, 0) }
+func (osFS) OpenReadWrite(name string) (File, error) { return openOS(name, os.O_RDWR, 0) }
 func (osFS) Remove(name string) error                { return os.Remove(name) }
 func (osFS) Rename(old, new string) error            { return os.Rename(old, new) }
 func (osFS) Link(old, new string) error              { return os.Link(old, new) }
@@ -33,7 +34,7 @@ func (osFS) RemoveAll(dir string) error              { return os.RemoveAll(dir) 
 func (osFS) Stat(name string) (fs.FileInfo, error)   { return os.Stat(name) }
 func (osFS) SyncDir(dir string) error                { return syncDir(dir) }
 func (osFS) Free(dir string) (uint64, error)         { return freeBytes(dir) }
-func (osFS) Lock(name string) (io.Closer, error)     { return locks.lock(name) }
+func (o osFS) Lock(name string) (io.Closer, error)   { return locks.lock(name, o.mode) }
 
 func (o osFS) MkdirAll(dir string) error {
 	info, err := os.Stat(dir)
@@ -52,7 +53,7 @@ func (o osFS) MkdirAll(dir string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, searchable(o.mode)); err != nil {
 		if errors.Is(err, fs.ErrExist) { // somebody else was faster
 			return nil
 		}
@@ -80,10 +81,13 @@ type osFile struct {
 	end atomic.Int64
 }
 
-func openOS(name string, flag int) (File, error) {
-	f, err := os.OpenFile(name, flag, 0o644)
+func openOS(name string, flag int, mode fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag|noWait, mode)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkKind(f, flag&os.O_CREATE != 0); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	o := &osFile{file: f}
 	if flag&os.O_RDWR != 0 && flag&os.O_TRUNC == 0 {

@@ -18,6 +18,10 @@ var (
 // noFollow makes opening a symbolic link an error.
 const noFollow = unix.O_NOFOLLOW
 
+// noWait makes opening a named pipe return at once, instead of when somebody opens its other end.
+// For files it is nothing.
+const noWait = unix.O_NONBLOCK
+
 // refusedLink reports whether err is what noFollow gives; FreeBSD has its own.
 func refusedLink(err error) bool {
 	return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK)

@@ -17,6 +17,9 @@ var (
 // noFollow is nothing here: refuseLink looks before.
 const noFollow = 0
 
+// noWait is nothing here: opening does not wait.
+const noWait = 0
+
 func refusedLink(error) bool { return false }
 
 // refuseLink refuses a name that is a symbolic link.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/race"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/prefixhash"
@@ -22,7 +23,7 @@ func TestReadsDoNotAllocate(t *testing.T) {
 		}
 		o.Order = []keys.Order{{}, keys.NewOrder(keys.ReverseBytewise), keys.NewOrder(plainComparator{})}[i/4%3]
 		o.StoreIndexInFile = i/12%2 == 0
-		if raceEnabled && o.EncodingType == Prefix && o.Order.Custom() {
+		if race.Enabled && o.EncodingType == Prefix && o.Order.Custom() {
 			continue // put together in a pooled buffer
 		}
 		rows := randomRows(rng, o, 500)

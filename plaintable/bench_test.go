@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -27,8 +28,12 @@ func benchKey(dst []byte, i uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, i)
 }
 
+// The numbers of a file's keys, all even: in a series, or in none.
+func counted(i uint64) uint64   { return 2 * i }
+func scattered(i uint64) uint64 { return 4*i + i*0x9e3779b97f4a7c15>>63<<1 }
+
 // benchFile writes rows of 20-byte keys and 100-byte values.
-func benchFile(b *testing.B, o WriterOptions) string {
+func benchFile(b *testing.B, o WriterOptions, number func(uint64) uint64) string {
 	path := filepath.Join(b.TempDir(), "000001.sst")
 	f, err := mmapfs.OS.Create(path)
 	if err != nil {
@@ -41,7 +46,7 @@ func benchFile(b *testing.B, o WriterOptions) string {
 	value := make([]byte, 100)
 	var key []byte
 	for i := range uint64(benchRows) {
-		key = benchKey(key, 2*i) // odd ones are absent
+		key = benchKey(key, number(i)) // odd ones are absent
 		if err := w.Add(key, keys.Pack(i+1, keys.KindValue), value); err != nil {
 			b.Fatal(err)
 		}
@@ -58,6 +63,7 @@ func BenchmarkGet(b *testing.B) {
 		change func(*WriterOptions)
 	}{
 		{"noop/fixed", func(o *WriterOptions) { o.Extractor = prefixhash.Noop(); o.UserKeyLen = 20 }},
+		{"noop/fixed/series", func(o *WriterOptions) { o.Extractor = prefixhash.Noop(); o.UserKeyLen = 20 }},
 		{"noop/fixed/ratio0.3", func(o *WriterOptions) { o.Extractor = prefixhash.Noop(); o.UserKeyLen = 20; o.HashTableRatio = 0.3 }},
 		{"noop/fixed/nobloom", func(o *WriterOptions) { o.Extractor = prefixhash.Noop(); o.UserKeyLen = 20; o.BloomBitsPerKey = 0 }},
 		{"noop/variable/locality", func(o *WriterOptions) { o.Extractor = prefixhash.Noop(); o.BloomLocality = 1 }},
@@ -66,12 +72,16 @@ func BenchmarkGet(b *testing.B) {
 	} {
 		o := WriterOptions{Options: DefaultOptions()}
 		c.change(&o)
-		path := benchFile(b, o)
+		number := scattered
+		if strings.HasSuffix(c.name, "series") {
+			number = counted
+		}
+		path := benchFile(b, o, number)
 		for _, memory := range []mmapfs.Memory{mmapfs.MemoryResident, mmapfs.MemoryPopulate} {
 			r := benchOpen(b, path, o, memory)
-			b.Run(fmt.Sprintf("%s/%v/hit", c.name, memory), func(b *testing.B) { benchGet(b, r, 0) })
-			b.Run(fmt.Sprintf("%s/%v/miss", c.name, memory), func(b *testing.B) { benchGet(b, r, 1) })
-			b.Run(fmt.Sprintf("%s/%v/staged", c.name, memory), func(b *testing.B) { benchStaged(b, r) })
+			b.Run(fmt.Sprintf("%s/%v/hit", c.name, memory), func(b *testing.B) { benchGet(b, r, number, 0) })
+			b.Run(fmt.Sprintf("%s/%v/miss", c.name, memory), func(b *testing.B) { benchGet(b, r, number, 1) })
+			b.Run(fmt.Sprintf("%s/%v/staged", c.name, memory), func(b *testing.B) { benchStaged(b, r, number) })
 		}
 		os.Remove(path)
 	}
@@ -90,13 +100,13 @@ func benchOpen(b *testing.B, path string, o WriterOptions, memory mmapfs.Memory)
 	return r
 }
 
-func benchGet(b *testing.B, r *Reader, odd uint64) {
+func benchGet(b *testing.B, r *Reader, number func(uint64) uint64, odd uint64) {
 	var key, dst []byte
 	rng := rand.New(rand.NewPCG(1, 2))
 	hits := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		key = benchKey(key, 2*(rng.Uint64N(benchRows))+odd)
+		key = benchKey(key, number(rng.Uint64N(benchRows))+odd)
 		look := keys.Lookup{UserKey: key, Seq: keys.MaxSeq}
 		r.o.Extractor.Prepare(&look)
 		value, _, ok, err := r.Get(&look, nil)
@@ -113,7 +123,7 @@ func benchGet(b *testing.B, r *Reader, odd uint64) {
 	}
 }
 
-func benchStaged(b *testing.B, r *Reader) {
+func benchStaged(b *testing.B, r *Reader, number func(uint64) uint64) {
 	var looks [benchBatch]keys.Lookup
 	var cursors [benchBatch]Cursor
 	var dst []byte
@@ -128,7 +138,7 @@ func benchStaged(b *testing.B, r *Reader) {
 			old := mmapfs.Guard()
 			defer mmapfs.Unguard(old, &err)
 			for j := range looks {
-				looks[j] = keys.Lookup{UserKey: benchKey(looks[j].UserKey, 2*rng.Uint64N(benchRows)), Seq: keys.MaxSeq}
+				looks[j] = keys.Lookup{UserKey: benchKey(looks[j].UserKey, number(rng.Uint64N(benchRows))), Seq: keys.MaxSeq}
 				r.o.Extractor.Prepare(&looks[j])
 				r.StageBucket(&looks[j], &cursors[j])
 			}
@@ -155,9 +165,10 @@ func benchStaged(b *testing.B, r *Reader) {
 func BenchmarkIterator(b *testing.B) {
 	o := WriterOptions{Options: DefaultOptions(), Extractor: prefixhash.Fixed(19)}
 	o.UserKeyLen = 20
-	r := benchOpen(b, benchFile(b, o), o, mmapfs.MemoryResident)
+	r := benchOpen(b, benchFile(b, o, scattered), o, mmapfs.MemoryResident)
 	it := r.NewIterator(table.IterOptions{})
 	b.Run("next", func(b *testing.B) {
+		b.ReportAllocs()
 		for b.Loop() {
 			if !it.Valid() || !it.Next() {
 				it.First()
@@ -165,6 +176,7 @@ func BenchmarkIterator(b *testing.B) {
 		}
 	})
 	b.Run("prev", func(b *testing.B) {
+		b.ReportAllocs()
 		for b.Loop() {
 			if !it.Valid() || !it.Prev() {
 				it.Last()
@@ -174,8 +186,9 @@ func BenchmarkIterator(b *testing.B) {
 	b.Run("seek", func(b *testing.B) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		var key []byte
+		b.ReportAllocs()
 		for b.Loop() {
-			key = benchKey(key, rng.Uint64N(2*benchRows))
+			key = benchKey(key, rng.Uint64N(4*benchRows))
 			it.SeekGE(key, keys.Pack(keys.MaxSeq, keys.KindSeek))
 		}
 	})
@@ -194,6 +207,8 @@ func BenchmarkAdd(b *testing.B) {
 	value := make([]byte, 100)
 	var key []byte
 	i := uint64(0)
+	b.SetBytes(120)
+	b.ReportAllocs()
 	for b.Loop() {
 		i++
 		key = benchKey(key, i)

@@ -1,6 +1,7 @@
 package plaintable
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/flatrock-db/flatrock/internal/block"
@@ -120,7 +121,7 @@ func (r *Reader) allocIndex(v *view, ib *indexBuilder, bloomBits uint32, p mmapf
 		size = 0
 	}
 	lined := int64(0)
-	if v.extractor != nil {
+	if v.extractor != nil && v.series == nil {
 		lined = linesSize(ib.prefixes)
 	}
 	a, err := r.reserve(bound+lined+size+blockAlign, p, indexArena)
@@ -192,28 +193,31 @@ func (r *Reader) rowIndexOf(v *view) (rowIndex, error) {
 // VerifyChecksums checks every checksum that the file has, then that the rows
 // decode, are in order and as many as the properties say. In a file without
 // checksums it also checks that each index record leads to a row of its bucket, and
-// that the filter rules out no row. It reads the whole file.
-func (r *Reader) VerifyChecksums() (err error) {
+// that the filter rules out no row. It reads the whole file, and asks the context now and then.
+func (r *Reader) VerifyChecksums(ctx context.Context) (err error) {
 	v := r.view.Load()
 	if v.rowsFault {
 		old := mmapfs.Guard()
 		defer mmapfs.Unguard(old, &err)
 	}
-	summed, err := r.verifySums(v)
+	summed, err := r.verifySums(ctx, v)
 	if err != nil {
 		return err
 	}
-	if err := r.verifyRows(v, !summed && !v.noSeek); err != nil {
+	if err := r.verifyRows(ctx, v, !summed && !v.noSeek); err != nil {
 		return err
 	}
 	if summed || v.noSeek {
 		return nil
 	}
-	return r.verifyIndex(v)
+	return r.verifyIndex(ctx, v)
 }
 
+// askEvery is after how many rows or buckets a check asks whether it is still wanted.
+const askEvery = 1024
+
 // verifySums checks the checksums; summed tells whether there are any.
-func (r *Reader) verifySums(v *view) (summed bool, err error) {
+func (r *Reader) verifySums(ctx context.Context, v *view) (summed bool, err error) {
 	h, ok := block.FindMeta(r.layout.meta, metaChecksums)
 	if !ok {
 		return false, nil
@@ -226,13 +230,16 @@ func (r *Reader) verifySums(v *view) (summed bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	return true, c.verify(r.file, v.whole, len(v.rows), h.Offset, h.Size)
+	return true, c.verify(ctx, r.file, v.whole, len(v.rows), h.Offset, h.Size)
 }
 
-func (r *Reader) verifyRows(v *view, filter bool) error {
+func (r *Reader) verifyRows(ctx context.Context, v *view, filter bool) error {
 	var last []byte
 	var lastTrailer, rows, rawKeys, rawValues uint64
 	for s := (scanner{v: v}); ; rows++ {
+		if rows%askEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		ok, err := s.next()
 		if err != nil {
 			return err
@@ -245,6 +252,11 @@ func (r *Reader) verifyRows(v *view, filter bool) error {
 		}
 		if _, h := v.targetOf(s.key); filter && !v.bloom.mayContain(h) {
 			return keys.Corruptf(r.file, int64(s.row.off), "bloom: expected the bits of key %q, found one of them clear", s.key)
+		}
+		if v.series != nil {
+			if off, ok := v.series.find(s.key); !ok || off != s.row.off {
+				return keys.Corruptf(r.file, int64(s.row.off), "expected the key series to lead to key %q here, found offset %d, %v", s.key, off, ok)
+			}
 		}
 		last, lastTrailer = append(last[:0], s.key...), s.row.trailer
 		rawKeys += uint64(len(s.key)) + keys.TrailerLen
@@ -265,8 +277,11 @@ func (r *Reader) verifyRows(v *view, filter bool) error {
 	return nil
 }
 
-func (r *Reader) verifyIndex(v *view) error {
+func (r *Reader) verifyIndex(ctx context.Context, v *view) error {
 	for i := range v.index.bucket.Count() {
+		if i%askEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		b := v.index.slots.At(i)
 		if b == emptyBucket {
 			continue

@@ -1,6 +1,7 @@
 package plaintable
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 
@@ -93,11 +94,14 @@ func decodeChecksums(file string, off int64, b []byte, fileSize int64) (checksum
 
 // verify checks whole, the file's bytes, and that the spans leave nothing out
 // but the block itself, which lies at [off, off+size).
-func (c *checksums) verify(file string, whole []byte, rows int, off, size uint64) error {
+func (c *checksums) verify(ctx context.Context, file string, whole []byte, rows int, off, size uint64) error {
 	if int64(c.rows) != int64(rows) {
 		return keys.Corruptf(file, int64(off)+8, "checksums: expected rows of %d bytes, found %d", rows, c.rows)
 	}
 	for i := 0; i*int(c.chunk) < rows; i++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		start := i * int(c.chunk)
 		end := min(start+int(c.chunk), rows)
 		want := binary.LittleEndian.Uint64(c.chunks[8*i:])
@@ -107,6 +111,9 @@ func (c *checksums) verify(file string, whole []byte, rows int, off, size uint64
 	}
 	at := uint64(rows)
 	for _, s := range c.spans {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if at == off {
 			at += size
 		}

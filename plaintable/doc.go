@@ -17,9 +17,10 @@
 // (index.go); the bloom filter is over the same hashes (bloom.go). Without an
 // extractor the table is in total order: one bucket, bisected, and a filter of whole keys.
 //
-// What Flatrock adds, in meta blocks that RocksDB ignores (meta.go, checksum.go;
+// What Flatrock adds, in meta blocks that RocksDB ignores (meta.go, lines.go, series.go, checksum.go;
 // doc/formats-flatrock.md): a row index for seeks in total order and steps back,
-// checksums of every byte, and range deletes under an option. Files of RocksDB
+// indexes that answer with one cache miss or none, checksums of every byte, and range
+// deletes under an option. Files of RocksDB
 // do the same, by a scan the first time.
 //
 // # Reading

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -15,22 +16,36 @@ import (
 // reading it needs the guard. No pin is set. Errors match keys.ErrCorruption,
 // mmapfs.ErrFault, or ErrInvalidArgument in full scan mode.
 //
-// It costs the cache miss of a line of the index, then of the row. Where the file
+// It costs the cache miss of the row alone where the keys of the file come in series, else
+// first that of a line of the index. Where the file
 // has no lines, and for the few prefixes that they leave out, it is the bloom filter
 // and the bucket, which overlap, then a sub-index record and its rows where
 // prefixes share a bucket, then the row. No allocation, no lock, no system call.
 func (r *Reader) Get(look *keys.Lookup, _ *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
 	v := r.view.Load()
 	if v.detour {
-		if v = v.near(); v.indexFault || v.noSeek {
+		if v = v.near(); v.indexFault && v.series == nil || v.noSeek {
 			return v.getGuarded(look)
 		}
 	}
 	if v.lacks(look.UserKey) {
 		return nil, 0, false, nil
 	}
+	if v.series != nil {
+		off, ok := v.series.find(look.UserKey)
+		switch {
+		case !ok:
+			return nil, 0, false, nil
+		case v.rowsFault:
+			return v.readOnlyGuarded(look, off)
+		}
+		return v.readOnly(look, off)
+	}
 	prefixLen, h := v.target(look)
 	p := v.place(h)
+	if look.Tallying || look.Perf != nil {
+		v.countFilter(look, p)
+	}
 	if p.none() {
 		return nil, 0, false, nil
 	}
@@ -38,6 +53,24 @@ func (r *Reader) Get(look *keys.Lookup, _ *table.Pin) (value []byte, trailer uin
 		return v.readGuarded(look, prefixLen, h, p)
 	}
 	return v.read(look, prefixLen, h, p)
+}
+
+// countFilter counts what index lines or the bloom filter said of the lookup's prefix.
+func (v *view) countFilter(look *keys.Lookup, p place) {
+	if v.bloom.kind == noBloom && len(v.lines) == 0 {
+		return
+	}
+	if look.Tallying {
+		look.Tally.PrefixChecked++
+		if p.none() {
+			look.Tally.PrefixUseful++
+		}
+	}
+	if c := look.Perf; c != nil && p.none() {
+		c.BloomSSTMissCount++
+	} else if c != nil {
+		c.BloomSSTHitCount++
+	}
 }
 
 func (v *view) getGuarded(look *keys.Lookup) (value []byte, trailer uint64, ok bool, err error) {
@@ -56,8 +89,31 @@ func (v *view) readGuarded(look *keys.Lookup, prefixLen int, h uint32, p place) 
 	return v.read(look, prefixLen, h, p)
 }
 
-// rowTouch is how much of a row is loaded at once: three cache lines.
-const rowTouch = 2*blockAlign + 1
+func (v *view) readOnlyGuarded(look *keys.Lookup, off int) (value []byte, trailer uint64, ok bool, err error) {
+	old := mmapfs.Guard()
+	defer mmapfs.Unguard(old, &err)
+	return v.readOnly(look, off)
+}
+
+// readOnly finishes a Get from the offset of the only row that may have the key.
+func (v *view) readOnly(look *keys.Lookup, off int) (value []byte, trailer uint64, ok bool, err error) {
+	prefetch.Span(v.rows, off, off+rowAhead)
+	n := len(look.UserKey)
+	if n >= len(v.rows)-off {
+		return nil, 0, false, v.damaged(off, badKey)
+	}
+	if string(v.rows[off:off+n]) != string(look.UserKey) {
+		return nil, 0, false, nil
+	}
+	var r row
+	if d := decodeTail(v.rows, off+n, &r); d != intact {
+		return nil, 0, false, v.damaged(off, d)
+	}
+	return r.value, r.trailer, r.trailer <= look.Trailer(), nil
+}
+
+// rowAhead is how much of a row is asked for at once: three cache lines.
+const rowAhead = 2*prefetch.Line + 1
 
 // read finishes a Get from where the index says that the prefix is.
 func (v *view) read(look *keys.Lookup, prefixLen int, h uint32, p place) (value []byte, trailer uint64, ok bool, err error) {
@@ -87,7 +143,7 @@ func (v *view) scan(look *keys.Lookup, prefixLen, off int, checked bool) (value 
 	}
 	// The value's cache lines come with the key's: where the value lies is known only
 	// once the key's line is there, too late to load them beside it.
-	touchSpan(v.rows, off, off+rowTouch)
+	prefetch.Span(v.rows, off, off+rowAhead)
 	switch {
 	case v.words:
 		return v.scanWords(look, prefixLen, off, checked)
@@ -231,7 +287,6 @@ func (v *view) compareJoined(head, rest, target []byte) int {
 type Cursor struct {
 	v         *view
 	prefixLen int
-	touched   uint64 // what the stages loaded: keeps the loads alive
 	hash      uint32
 	p         place
 	stage     uint8
@@ -242,6 +297,7 @@ const (
 	stageBucket              // what the bucket says does
 	stageRecord              // the rows of the sub-index record do
 	stageRows                // all is loaded
+	stageOnly                // it is the only row that may have the key
 	stageNone                // there is no such row
 )
 
@@ -260,9 +316,17 @@ func (r *Reader) StageBucket(look *keys.Lookup, c *Cursor) {
 		c.stage = stageNone
 		return
 	}
+	if v.series != nil {
+		off, ok := v.series.find(look.UserKey)
+		if c.stage = stageNone; ok {
+			c.p, c.stage = place{at: uint32(off)}, stageOnly
+			prefetch.Span(v.rows, off, off+rowAhead)
+		}
+		return
+	}
 	c.prefixLen, c.hash = v.target(look)
 	if len(v.lines) > 0 {
-		c.touched += v.lines.touch(c.hash)
+		v.lines.prefetch(c.hash)
 		c.stage = stageLine
 		return
 	}
@@ -292,7 +356,7 @@ func (r *Reader) StageRow(c *Cursor) (again bool) {
 			return true
 		}
 		c.p = place{at: uint32(off), line: true, maybe: f == foundMaybe}
-		c.touched += touchRow(v.rows, off)
+		prefetch.Span(v.rows, off, off+rowAhead)
 		c.stage = stageRows
 	case stageBucket:
 		if c.p.none() {
@@ -300,44 +364,32 @@ func (r *Reader) StageRow(c *Cursor) (again bool) {
 			return false
 		}
 		if c.p.at&subIndexBit == 0 {
-			c.touched += touchRow(v.rows, int(c.p.at))
+			prefetch.Span(v.rows, int(c.p.at), int(c.p.at)+rowAhead)
 			c.stage = stageRows
 			return false
 		}
-		if p := int(c.p.at &^ subIndexBit); p < len(v.index.sub) {
-			c.touched += uint64(v.index.sub[p])
-		}
+		prefetch.At(v.index.sub, int(c.p.at&^subIndexBit))
 		c.stage = stageRecord
 		return true
 	case stageRecord:
 		if offsets, ok := v.index.record(int(c.p.at &^ subIndexBit)); ok {
-			if len(offsets) > 4*touchRecords {
+			if len(offsets) > 4*prefetchRecords {
 				// The search begins in the middle.
 				offsets = offsets[len(offsets)/8*4:][:4]
 			}
 			if len(offsets) > 8 {
 				// Bisected first: only the keys are needed of most rows.
-				c.touched += uint64(touchRows(v.rows, offsets))
+				prefetchRows(v.rows, offsets)
 			} else {
 				for ; len(offsets) >= 4; offsets = offsets[4:] {
-					c.touched += touchRow(v.rows, rowIndex(offsets).at(0))
+					off := rowIndex(offsets).at(0)
+					prefetch.Span(v.rows, off, off+rowAhead)
 				}
 			}
 		}
 		c.stage = stageRows
 	}
 	return false
-}
-
-// touchRow loads the first two cache lines of a row.
-func touchRow(rows []byte, off int) (sum uint64) {
-	if uint(off) < uint(len(rows)) {
-		sum = uint64(rows[off])
-	}
-	if off += blockAlign; uint(off) < uint(len(rows)) {
-		sum += uint64(rows[off])
-	}
-	return sum
 }
 
 // Finish is Get for a staged lookup.
@@ -348,6 +400,8 @@ func (r *Reader) Finish(look *keys.Lookup, c *Cursor) (value []byte, trailer uin
 			return nil, 0, false, errFullScan("Get()")
 		}
 		return nil, 0, false, nil
+	case stageOnly:
+		return v.readOnly(look, int(c.p.at))
 	case stageLine:
 		c.p = v.place(c.hash)
 	}

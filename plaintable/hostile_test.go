@@ -2,6 +2,7 @@ package plaintable
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -45,7 +46,7 @@ func exercise(t testing.TB, b []byte, path string, o ReaderOptions, looks []keys
 			first = err
 		}
 	}
-	note("VerifyChecksums", r.VerifyChecksums())
+	note("VerifyChecksums", r.VerifyChecksums(context.Background()))
 	var c Cursor
 	for i := range looks {
 		o.Extractor.Prepare(&looks[i])
@@ -209,7 +210,7 @@ func TestChecksumsFindEveryFlippedBit(t *testing.T) {
 			c[i] ^= 1 << bit
 			r, err := Open(memoryFile(t, path, c), o)
 			if err == nil {
-				err = r.VerifyChecksums()
+				err = r.VerifyChecksums(context.Background())
 				r.Close()
 			}
 			if err == nil {
@@ -315,7 +316,7 @@ func TestAFileTruncatedUnderTheMappingGivesAFaultThatNamesIt(t *testing.T) {
 		checkFault("SeekLT", it.Err())
 		it.SeekPrefixGE(&look, look.Trailer())
 		checkFault("SeekPrefixGE", it.Err())
-		checkFault("VerifyChecksums", r.VerifyChecksums())
+		checkFault("VerifyChecksums", r.VerifyChecksums(context.Background()))
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}

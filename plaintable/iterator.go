@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -186,6 +187,16 @@ func (it *iterator) load(off int) bool {
 	return true
 }
 
+// land is loadSeekable where a seek ends, or nearly.
+func (it *iterator) land(off int) bool {
+	prefetch.Span(it.v.rows, off, off+seekAhead)
+	return it.loadSeekable(off)
+}
+
+// seekAhead is how many bytes of rows a seek asks for: a few rows, which most who seek go on
+// to read. Who reads more goes in order, and processors foresee that.
+const seekAhead = 12 * prefetch.Line
+
 // loadSeekable moves to the row at off, which an index points to.
 func (it *iterator) loadSeekable(off int) bool {
 	it.st = run{}
@@ -198,7 +209,7 @@ func (it *iterator) loadSeekable(off int) bool {
 }
 
 func (it *iterator) first() bool {
-	return len(it.v.rows) > 0 && it.loadSeekable(0)
+	return len(it.v.rows) > 0 && it.land(0)
 }
 
 func (it *iterator) next() bool {
@@ -215,6 +226,9 @@ func (it *iterator) forward(userKey []byte, trailer uint64) bool {
 }
 
 func (it *iterator) seekGE(userKey []byte, trailer uint64) bool {
+	if it.v.series != nil {
+		return it.seekSeries(userKey, trailer)
+	}
 	x, err := it.r.rowIndexOf(it.v)
 	if err != nil || x.len() == 0 {
 		it.err = err
@@ -234,17 +248,22 @@ func (it *iterator) seekGE(userKey []byte, trailer uint64) bool {
 			high = mid
 		}
 	}
-	return it.loadSeekable(x.at(low)) && it.forward(userKey, trailer)
+	return it.land(x.at(low)) && it.forward(userKey, trailer)
+}
+
+func (it *iterator) seekSeries(userKey []byte, trailer uint64) bool {
+	off := it.v.series.lowerBound(it.v.rows, userKey)
+	return off < len(it.v.rows) && it.land(off) && it.forward(userKey, trailer)
 }
 
 func (it *iterator) seekPrefixGE(look *keys.Lookup, trailer uint64) bool {
 	prefix := look.UserKey[:look.PrefixLen]
-	if !it.v.lookHash {
+	if !it.v.lookHash || it.v.series != nil {
 		return it.seekGE(look.UserKey, trailer) && it.inPrefix(prefix)
 	}
 	p := it.v.place(look.Hash)
 	if p.line {
-		if !it.loadSeekable(int(p.at)) {
+		if !it.land(int(p.at)) {
 			return false
 		}
 		if it.inPrefix(prefix) {
@@ -263,7 +282,7 @@ func (it *iterator) seekPrefixGE(look *keys.Lookup, trailer uint64) bool {
 		it.err = err
 		return false
 	}
-	if !it.loadSeekable(off) {
+	if !it.land(off) {
 		return false
 	}
 	if !checked && !it.inPrefix(prefix) {

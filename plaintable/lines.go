@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 )
 
 // lineIndex is the meta block metaIndexLines: a second hash index, whose buckets
@@ -126,10 +127,10 @@ func zeroTags(w uint64) uint64 {
 	return ^((w&low + low) | w | low)
 }
 
-// touch loads the line of a prefix hash.
-func (x lineIndex) touch(hash uint32) uint64 {
+// prefetch asks for the line of a prefix hash.
+func (x lineIndex) prefetch(hash uint32) {
 	at, _ := x.lineOf(hash)
-	return uint64(x[at])
+	prefetch.At(x, at)
 }
 
 // fill puts the records of an index, in row order, into x: zero memory of linesSize.

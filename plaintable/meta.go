@@ -15,6 +15,7 @@ const (
 	metaTombstones = "flatrock.range_deletes"
 	metaRowIndex   = "flatrock.row_index"
 	metaIndexLines = "flatrock.index_lines"
+	metaSeries     = "flatrock.key_series"
 )
 
 // propChecksums is a property of files that have metaChecksums, so that damage to

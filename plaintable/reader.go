@@ -1,6 +1,7 @@
 package plaintable
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (r *Reader) open() error {
 		return err
 	}
 	if r.o.Verify == VerifyAtOpen {
-		return r.VerifyChecksums()
+		return r.VerifyChecksums(context.Background())
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (r *Reader) publish(v *view, memory mmapfs.Memory, p *Placement) error {
 	if err := r.replicate(v, memory, p); err != nil {
 		return err
 	}
-	v.detour = v.indexFault || v.noSeek || v.replicas != nil
+	v.detour = v.indexFault && v.series == nil || v.noSeek || v.replicas != nil
 	r.view.Store(v)
 	return nil
 }
@@ -120,6 +121,9 @@ func (r *Reader) parse(v *view) (err error) {
 	}
 	r.prepare(v, extractor)
 	if err := r.findRowIndex(v); err != nil || v.noSeek {
+		return err
+	}
+	if err := r.findSeries(v); err != nil {
 		return err
 	}
 	return r.makeIndex(v, r.o.Memory, &r.o.Placement)
@@ -262,6 +266,21 @@ func (r *Reader) findRowIndex(v *view) error {
 		return err
 	}
 	v.rowIdx, err = decodeRowIndex(r.file, int64(h.Offset), b, len(v.rows))
+	return err
+}
+
+// findSeries takes the series of the keys, if the file has them and its keys are what
+// they are for. They are decoded to memory that no fault can hit.
+func (r *Reader) findSeries(v *view) error {
+	h, ok := block.FindMeta(r.layout.meta, metaSeries)
+	if !ok || !v.words {
+		return nil
+	}
+	b, err := r.section(v.whole, metaSeries, h)
+	if err != nil {
+		return err
+	}
+	v.series, err = decodeSeries(r.file, int64(h.Offset), b, len(v.rows), v.format.keyLen, r.props.NumEntries)
 	return err
 }
 

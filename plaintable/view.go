@@ -5,6 +5,7 @@ import (
 
 	"github.com/flatrock-db/flatrock/internal/hash"
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/prefetch"
 	"github.com/flatrock-db/flatrock/mmapfs"
 	"github.com/flatrock-db/flatrock/prefixhash"
 )
@@ -13,7 +14,8 @@ import (
 // changes; Reader.Load makes another.
 type view struct {
 	rows   []byte
-	lines  lineIndex // nil if there are none: the buckets serve
+	lines  lineIndex    // nil if there are none: the buckets serve
+	series *seriesIndex // nil if the keys are no series: then they serve
 	index  index
 	bloom  bloomFilter
 	format rowFormat
@@ -128,9 +130,9 @@ func (v *view) rowAt(off int, st *run, r *row) damage {
 	return d
 }
 
-// touchRecords is how many rows a bisection loads together once so few are left:
+// prefetchRecords is how many rows a bisection asks for together once so few are left:
 // their cache misses overlap, where its own steps would wait for one after the other.
-const touchRecords = 16
+const prefetchRecords = 16
 
 // locate finds where a scan for (userKey, trailer) in a bucket begins: at the
 // last indexed row before it, or at the first after it. checked tells that the
@@ -146,15 +148,15 @@ func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, bucket uint
 	}
 	n := len(offsets) / 4
 	at := rowIndex(offsets)
-	touched := false
+	asked := false
 	var st run
 	var r row
 	low, high := 0, n
 	var lowKey []byte
 	for high-low > 1 {
-		if !touched && high-low <= touchRecords {
-			touchRows(v.rows, offsets[4*low:4*high])
-			touched = true
+		if !asked && high-low <= prefetchRecords {
+			prefetchRows(v.rows, offsets[4*low:4*high])
+			asked = true
 		}
 		mid := int(uint(low+high) / 2)
 		if d := v.rowAt(at.at(mid), &st, &r); d != intact {
@@ -181,7 +183,7 @@ func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, bucket uint
 	}
 	if v.hasPrefix(lowKey, userKey[:prefixLen]) {
 		if low+1 < n {
-			touchSpan(v.rows, at.at(low), at.at(low+1))
+			prefetchSpan(v.rows, at.at(low), at.at(low+1))
 		}
 		return at.at(low), true, true, nil
 	}
@@ -191,35 +193,23 @@ func (v *view) locate(userKey []byte, trailer uint64, prefixLen int, bucket uint
 	return 0, false, false, nil
 }
 
-// touchRows loads the first byte of rows of a record, so that their cache misses
-// overlap instead of following each other through the search. It is a call of
-// its own because the compiler would drop loads that nobody uses.
-//
-//go:noinline
-func touchRows(rows, offsets []byte) (sum byte) {
+// prefetchRows asks for the first line of the rows of a record, so that their cache
+// misses overlap instead of following each other through the search.
+func prefetchRows(rows, offsets []byte) {
 	for ; len(offsets) >= 4; offsets = offsets[4:] {
-		if off := rowIndex(offsets).at(0); uint(off) < uint(len(rows)) {
-			sum += rows[off]
-		}
+		prefetch.At(rows, rowIndex(offsets).at(0))
 	}
-	return sum
 }
 
-// maxTouchSpan is the longest stretch of rows, in bytes, that is loaded before it is scanned.
-const maxTouchSpan = 4 << 10
+// maxSpanAhead is the longest stretch of rows, in bytes, that is asked for before it is scanned.
+const maxSpanAhead = 4 << 10
 
-// touchSpan loads the cache lines of the rows between two index records, if they
-// are close: a scan learns where the next row is only from the row before it.
-//
-//go:noinline
-func touchSpan(rows []byte, off, end int) (sum byte) {
-	if end > len(rows) || uint(end-off) > maxTouchSpan {
-		return 0
+// prefetchSpan asks for the rows between two index records, if they are close: a scan
+// learns where the next row is only from the row before it.
+func prefetchSpan(rows []byte, off, end int) {
+	if uint(end-off) <= maxSpanAhead {
+		prefetch.Span(rows, off, end)
 	}
-	for ; off < end; off += blockAlign {
-		sum += rows[off]
-	}
-	return sum
 }
 
 func errFullScan(call string) error {

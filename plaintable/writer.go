@@ -44,6 +44,7 @@ type Writer struct {
 
 	index     indexBuilder
 	rowIdx    rowIndexBuilder
+	series    seriesBuilder
 	rowHashes packed // of user keys, for the bloom filter in total order
 	merges    uint64
 
@@ -73,6 +74,7 @@ func NewWriter(f mmapfs.File, o WriterOptions) (*Writer, error) {
 	w.enc.prefix = o.EncodingType == Prefix && o.Extractor != nil
 	w.enc.fullEvery = max(1, o.IndexSparseness)
 	w.index.sparseness = o.IndexSparseness
+	w.series.off = o.RocksDBLayout || w.enc.prefix || o.UserKeyLen < 8 || !o.Order.Bytewise()
 	w.more = w.rowOverhead()
 	w.sum.SmallestSeq = keys.MaxSeq
 	return w, nil
@@ -114,6 +116,7 @@ func (w *Writer) Add(userKey []byte, trailer uint64, value []byte) error {
 	if !w.o.RocksDBLayout {
 		w.rowIdx.row(off, seekable)
 	}
+	w.series.row(userKey, off)
 	if w.o.Extractor == nil && w.storesBloom() {
 		w.rowHashes.add(uint64(hash.Slice(userKey)))
 	}
@@ -192,7 +195,7 @@ func (w *Writer) storesBloom() bool { return w.o.StoreIndexInFile && w.o.BloomBi
 
 // rowOverhead bounds what one more row adds to the file beside itself.
 func (w *Writer) rowOverhead() int64 {
-	n := int64(4 + 8) // row index, and a chunk checksum
+	n := int64(4 + 8 + seriesLen) // row index, a chunk checksum, a series
 	if w.o.StoreIndexInFile {
 		n += 8 + int64(w.o.BloomBitsPerKey)/8 + 1 + lineSize/lineFill + 1
 		if r := w.o.HashTableRatio; r > 0 {
@@ -205,7 +208,7 @@ func (w *Writer) rowOverhead() int64 {
 // EstimatedSize bounds the size in bytes of the file if it were finished now,
 // index, bloom filter and other meta blocks included.
 func (w *Writer) EstimatedSize() int64 {
-	n := w.rowsSize + tailBound + w.rowIdx.size() + w.tombstoneBytes
+	n := w.rowsSize + tailBound + w.rowIdx.size() + w.series.size() + w.tombstoneBytes
 	id := &w.o.Identity
 	n += int64(len(id.ColumnFamilyName) + len(id.DBID) + len(id.DBSessionID) + len(id.DBHostID) + len(w.o.Extractor.Name()))
 	if w.o.ChunkChecksums {
@@ -228,7 +231,8 @@ func (w *Writer) EstimatedSize() int64 {
 	return n
 }
 
-// storesLines: in total order all rows have one prefix, and lines tell nothing apart.
+// storesLines: in total order all rows have one prefix, and lines tell nothing apart. Nor
+// are they needed where there are series, which is known at the end.
 func (w *Writer) storesLines() bool { return !w.o.RocksDBLayout && w.o.Extractor != nil }
 
 func (w *Writer) hashRatio() float64 {
@@ -384,12 +388,16 @@ func (w *Writer) writeTail() {
 		b := w.index.build(make([]byte, w.index.sizeBound(buckets)), buckets)
 		indexSize = len(b)
 		t.put(block.MetaPlainTableIndex, b, blockAlign, w.index.headerLen(buckets))
-		if w.storesLines() {
+		if w.storesLines() && !w.series.serve() {
 			lines := make(lineIndex, linesSize(w.index.prefixes))
 			lines.fill(w.index.records.all())
 			t.put(metaIndexLines, lines, lineSize, 0)
 		}
 	}
+	if w.series.serve() {
+		t.put(metaSeries, w.series.append(nil), 8, 0)
+	}
+	w.series.stop()
 	w.index, w.rowHashes = indexBuilder{prefixes: w.index.prefixes}, packed{}
 	if !w.o.RocksDBLayout && w.o.Extractor != nil {
 		t.put(metaRowIndex, w.rowIdx.rowIndex, 4, 0)

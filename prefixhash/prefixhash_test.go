@@ -169,6 +169,7 @@ func TestPrepareDoesNotAllocate(t *testing.T) {
 
 func BenchmarkPrepare(b *testing.B) {
 	e, look := Fixed(20), keys.Lookup{UserKey: []byte("0123456789abcdefghij")}
+	b.ReportAllocs()
 	for b.Loop() {
 		e.Prepare(&look)
 	}
@@ -176,6 +177,7 @@ func BenchmarkPrepare(b *testing.B) {
 
 func BenchmarkBucket(b *testing.B) {
 	buckets, h := NewBuckets(1_000_003), uint32(1)
+	b.ReportAllocs()
 	for b.Loop() {
 		h = buckets.Of(h*0x9e3779b1) + 1
 	}
