@@ -70,16 +70,22 @@ type Choice struct {
 	TargetFileSize, StretchFileSize uint64
 	AlignOutputs                    bool
 	MaxGrandparentOverlap           uint64
+	// Aged are the files that outputs are cut around, in order; see Job.
+	Aged []*manifest.FileMetadata
 	// SplitKey, if not nil, is a user key before which an output ends.
 	SplitKey []byte
 	// Cursor, if not nil, is where the round-robin priority goes on afterwards.
 	Cursor *manifest.CompactCursor
+	// CompressionLevel is the place of the output level among those that can have data: 0 for level 0,
+	// 1 for the base level.
+	CompressionLevel int
 	// Uncompressed says that the outputs are not worth compressing.
 	Uncompressed bool
 	// Temperature is recorded in the outputs.
 	Temperature uint8
 	// MaxSubcompactions is how many jobs may share the work, zero for as many as usual.
 	MaxSubcompactions int
+	large             bool // its style makes few compactions, and large ones
 	// Outputs are the files that were written, once it has been run.
 	Outputs []*manifest.FileMetadata
 }
@@ -235,6 +241,9 @@ func (c *Choice) complete(in *Input, s LevelShape) {
 	for level := c.OutputLevel + 1; level < v.NumLevels() && len(c.Grandparents) == 0; level++ {
 		c.Grandparents = v.Overlapping(nil, level, r.smallest, r.largest)
 	}
+	c.large = o.Style == Universal || o.Style == Leveled && o.Priority == RoundRobin
+	c.Aged = c.aged(in)
+	c.CompressionLevel = s.place(c.OutputLevel)
 	c.TargetFileSize = o.TargetFileSize(c.OutputLevel, s)
 	c.AlignOutputs = o.Style == Leveled
 	if !c.Bottommost && len(c.Grandparents) > 0 {

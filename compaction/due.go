@@ -123,7 +123,7 @@ func (in *Input) expired() (files []levelFile) {
 	}
 	for level := range in.Version.NumLevels() - 1 {
 		for _, f := range in.Version.Levels[level] {
-			if in.older(f.OldestAncestorTime, in.Options.TTL) && !in.Running.Busy(f) {
+			if in.older(in.ancestor(f), in.Options.TTL) && !in.Running.Busy(f) {
 				files = append(files, levelFile{level, f})
 			}
 		}
@@ -138,11 +138,7 @@ func (in *Input) periodic() (files []levelFile) {
 	}
 	for level, all := range in.Version.Levels {
 		for _, f := range all {
-			written := f.FileCreationTime
-			if written == 0 {
-				written = f.OldestAncestorTime
-			}
-			if in.older(written, in.Options.PeriodicSeconds) && !in.Running.Busy(f) {
+			if in.older(in.written(f), in.Options.PeriodicSeconds) && !in.Running.Busy(f) {
 				files = append(files, levelFile{level, f})
 			}
 		}

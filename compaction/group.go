@@ -154,7 +154,7 @@ func (g *group) add(trailer uint64, value []byte) error {
 		if g.unmerged { // operands above it rely on what it hides
 			g.state = stripeClosed
 		}
-	case keys.KindValue:
+	case keys.KindValue, keys.KindEntity, keys.KindBlobIndex:
 		g.keep(trailer, value)
 		g.state = stripeValue
 	default:

@@ -35,6 +35,9 @@ type FileStats struct {
 	RawValueSize   uint64
 	CreationTime   uint64 // unix seconds
 	NewestKeyTime  uint64 // unix seconds
+	// FileCreationTime is when the file was written, by its properties, and ModTime by the file system,
+	// where neither they nor the MANIFEST know. Unix seconds.
+	FileCreationTime, ModTime uint64
 }
 
 // Released says what the release of a snapshot made possible.
@@ -103,6 +106,29 @@ func (in *Input) averageValueBytes() float64 {
 		in.averageValue = math.Floor(values / entries * size / (keys + values))
 	}
 	return in.averageValue
+}
+
+// ancestor is how old the data of f is, at most: its oldest ancestor's time, zero if it is not known.
+func (in *Input) ancestor(f *manifest.FileMetadata) uint64 {
+	if f.OldestAncestorTime > 0 {
+		return f.OldestAncestorTime
+	}
+	return in.stats(f).CreationTime
+}
+
+// written is when f was written, as well as it is known; zero if it is not.
+func (in *Input) written(f *manifest.FileMetadata) uint64 {
+	if f.FileCreationTime > 0 {
+		return f.FileCreationTime
+	}
+	s := in.stats(f)
+	if s.FileCreationTime > 0 {
+		return s.FileCreationTime
+	}
+	if t := in.ancestor(f); t > 0 {
+		return t
+	}
+	return s.ModTime
 }
 
 // older reports whether time, in unix seconds and known, lies more than age seconds back.

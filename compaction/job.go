@@ -3,6 +3,7 @@ package compaction
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/flatrock-db/flatrock/internal/iterator"
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -60,6 +61,8 @@ type Job struct {
 	// bound comes; zero stands for TargetFileSize.
 	AlignOutputs    bool
 	StretchFileSize int64
+	// Aged are files of the output level, in order, at whose bounds outputs end.
+	Aged []*manifest.FileMetadata
 	// SplitKey, if not nil, is a user key before which an output ends.
 	SplitKey []byte
 	// NewMarker, if not nil, makes what decides for each output whether it is marked for
@@ -67,8 +70,10 @@ type Job struct {
 	NewMarker func() Marker
 	// Temperature is recorded in the outputs.
 	Temperature uint8
-	// Uncompressed is for NewOutput: the outputs are not worth compressing.
-	Uncompressed bool
+	// Uncompressed and CompressionLevel are for NewOutput: that the outputs are not worth compressing,
+	// and where their level is among those that can have data; see Choice.
+	Uncompressed     bool
+	CompressionLevel int
 
 	// NewOutput starts an output file. It is called when the first entry of the
 	// file is at hand.
@@ -147,6 +152,8 @@ type Result struct {
 	// BlobGarbage is what the outputs refer to no longer, by blob file.
 	BlobGarbage []manifest.BlobGarbage
 	Stats       Stats
+	// CPU is the time of the processor that Run took, where its caller measured it.
+	CPU time.Duration
 
 	// MergeRefusals counts the stripes whose operands the merge operator refused, and which
 	// were kept as they are; MergeRefusal is the first refusal, and names the key.

@@ -245,6 +245,7 @@ func BenchmarkRun(b *testing.B) {
 			for i := range n {
 				runs = append(runs, puts(i, entries/n, n, uint64(9-i)))
 			}
+			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := compaction.Run(context.Background(), discardJob(runs)); err != nil {
 					b.Fatal(err)

@@ -10,6 +10,9 @@ import (
 // nil if it needs none or the files that it needs are being compacted. It looks at
 // in alone.
 func Pick(in *Input) *Choice {
+	if in.Running.refits() {
+		return nil
+	}
 	switch in.Options.Style {
 	case Leveled:
 		return (&leveled{in, in.Version, in.Options, Shape(in.Version, in.Options)}).pick()
@@ -104,7 +107,7 @@ func (p *leveled) moveL0() *Choice {
 		}
 		wide := r
 		wide.add(order, f)
-		if p.v.HasOverlap(p.s.BaseLevel, wide.smallest, wide.largest) || !p.o.mayMove(f, 0, p.s.BaseLevel) {
+		if p.v.HasOverlap(p.s.BaseLevel, wide.smallest, wide.largest) || !p.o.mayMove(f, 0, p.s.BaseLevel, &p.s) {
 			break
 		}
 		r = wide
@@ -328,7 +331,7 @@ func (p *leveled) movable(c *Choice, level int) bool {
 		return false
 	}
 	for _, f := range files {
-		if !p.o.mayMove(f, level, c.OutputLevel) {
+		if !p.o.mayMove(f, level, c.OutputLevel, &p.s) {
 			return false
 		}
 	}
@@ -346,6 +349,6 @@ func (p *leveled) affordable(files []*manifest.FileMetadata, level int) bool {
 	return true
 }
 
-func (o *Options) mayMove(f *manifest.FileMetadata, from, to int) bool {
-	return o.MayMove == nil || o.MayMove(f, from, to)
+func (o *Options) mayMove(f *manifest.FileMetadata, from, to int, s *LevelShape) bool {
+	return o.MayMove == nil || o.MayMove(f, s.place(from), s.place(to))
 }

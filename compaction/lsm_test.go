@@ -205,11 +205,68 @@ func (tr *tree) settle(rng *rand.Rand) error {
 			return err
 		}
 	}
+	if err := tr.bounded(); err != nil {
+		return err
+	}
 	switch rng.IntN(10) {
 	case 0:
 		return tr.manual(rng)
 	case 1:
 		return tr.files(rng)
+	}
+	return nil
+}
+
+// bounded holds the tree, whose pickers are content, to what its style promises of the space that it takes and of
+// the sorted runs that a read looks into. It counts for itself, by other rules than the pickers'.
+func (tr *tree) bounded() error {
+	bytes := make([]uint64, tr.v.NumLevels())
+	var runs []uint64 // sizes, the newest first
+	var total uint64
+	for level, files := range tr.v.Levels {
+		for _, f := range files {
+			bytes[level] += f.Size
+			if level == 0 {
+				runs = append(runs, f.Size)
+			}
+		}
+		if level > 0 && bytes[level] > 0 {
+			runs = append(runs, bytes[level])
+		}
+		total += bytes[level]
+	}
+	last := len(bytes) - 1
+	switch tr.o.Style {
+	case compaction.Leveled:
+		if n := len(tr.v.Levels[0]); n >= tr.o.L0Trigger && last > 0 {
+			return fmt.Errorf("level 0 keeps %d files, and is merged from %d on", n, tr.o.L0Trigger)
+		}
+		limit := tr.o.MaxBytesForLevelBase
+		for level := 1; level < last; level++ {
+			if !tr.o.DynamicLevelBytes && bytes[level] > limit {
+				return fmt.Errorf("level %d keeps %d bytes of at most %d", level, bytes[level], limit)
+			}
+			limit *= 3
+		}
+		// Levels that each have a third of the next have half of the last in all, beside the first, which may have its base.
+		above := total - bytes[0] - bytes[last]
+		if tr.o.DynamicLevelBytes && above > slices.Max(bytes[1:])/2+tr.o.MaxBytesForLevelBase {
+			return fmt.Errorf("%d bytes lie between level 0 and the last, which has %d: %d", above, bytes[last], bytes)
+		}
+	case compaction.Universal:
+		// With a MaxReadAmp of zero the number follows from sizes.
+		if most := max(tr.o.L0Trigger, tr.o.Universal.MaxReadAmp); len(runs) > most && tr.o.Universal.MaxReadAmp != 0 {
+			return fmt.Errorf("%d sorted runs, at most %d are kept", len(runs), most)
+		}
+		if n := len(runs); n > 0 && n >= tr.o.L0Trigger && n > 1 {
+			if upper, oldest := total-runs[n-1], runs[n-1]; upper*100 > oldest*uint64(tr.o.Universal.MaxSizeAmplificationPercent) {
+				return fmt.Errorf("runs of %d bytes: %d over the oldest with %d, at most %d %% are kept", runs, upper, oldest, tr.o.Universal.MaxSizeAmplificationPercent)
+			}
+		}
+	case compaction.FIFO:
+		if total > tr.o.FIFO.MaxTableFilesSize {
+			return fmt.Errorf("%d bytes are kept of at most %d", total, tr.o.FIFO.MaxTableFilesSize)
+		}
 	}
 	return nil
 }

@@ -68,6 +68,9 @@ const (
 // wait, ErrRefused for a target level that cannot be. Asked again without Done it
 // begins the same step anew.
 func (m *Manual) Next(in *Input) (*Choice, error) {
+	if in.Running.refits() {
+		return nil, ErrBusy
+	}
 	p := &leveled{in, in.Version, in.Options, Shape(in.Version, in.Options)}
 	if m.phase == manualBegin {
 		m.begin(p)
@@ -306,6 +309,8 @@ func (m *Manual) refit(p *leveled) (*Choice, error) {
 func PickFiles(in *Input, numbers []uint64, outputLevel int) (*Choice, error) {
 	v := in.Version
 	switch {
+	case in.Running.refits():
+		return nil, ErrBusy
 	case len(numbers) == 0:
 		return nil, fmt.Errorf("%w: no files", ErrRefused)
 	case outputLevel < 0 || outputLevel >= v.NumLevels():

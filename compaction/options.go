@@ -43,7 +43,8 @@ type Options struct {
 	// MoveOne says that files change level one at a time: where they go, they may be
 	// compressed otherwise.
 	MoveOne bool
-	// MayMove says whether a file may move to another level as it is; nil: always.
+	// MayMove says whether a file may move to another level as it is; nil: always. The
+	// levels are Choice.CompressionLevel of theirs.
 	MayMove func(f *manifest.FileMetadata, from, to int) bool
 }
 
@@ -104,6 +105,14 @@ type LevelShape struct {
 	// Unnecessary is the deepest level above which, itself included, data would not
 	// need a level of its own: such levels are drained. Zero if there is none.
 	Unnecessary int
+}
+
+// place is where level is among those that can have data: the base level is 1, whatever its number.
+func (s *LevelShape) place(level int) int {
+	if level <= 0 {
+		return 0
+	}
+	return max(0, level-max(s.BaseLevel, 1)+1)
 }
 
 // Shape computes the targets. With fixed level bytes, level 1 has the base target

@@ -26,6 +26,7 @@ type outputs struct {
 	bounds grandparents
 	marker Marker // of the current output; may be nil
 	split  bool   // SplitKey has been passed
+	aged   islands
 
 	blobs      blobBalance
 	oldestBlob uint64 // that the current output refers to; 0 for none
@@ -34,12 +35,16 @@ type outputs struct {
 func (o *outputs) init(job *Job, spans []span, res *Result) {
 	o.job, o.spans, o.res = job, spans, res
 	o.bounds.init(job)
+	o.aged.files = job.Aged
 }
 
 // add writes the kept entries of one user key, ending the current file first if
 // it is large enough.
 func (o *outputs) add(g *group) error {
 	cut := o.bounds.pass(g.userKey, o.size())
+	if o.aged.pass(o.job.Order, g.userKey) {
+		cut = true
+	}
 	if o.job.SplitKey != nil && !o.split && o.job.Order.Compare(g.userKey, o.job.SplitKey) >= 0 {
 		o.split, cut = true, true
 	}

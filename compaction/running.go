@@ -73,6 +73,12 @@ func (r *Running) fromL0() bool {
 	return slices.ContainsFunc(r.Choices(), func(c *Choice) bool { return c.Inputs[0].Level == 0 })
 }
 
+// refits reports whether files are about to change their level. Until that is installed nothing else may begin: a
+// compaction that goes by where the files still are could put newer entries beneath where they will be.
+func (r *Running) refits() bool {
+	return slices.ContainsFunc(r.Choices(), func(c *Choice) bool { return c.Reason == ReasonRefit })
+}
+
 // writesTo reports whether a compaction may write user keys of [smallest, largest]
 // to a level from L1 on: a second one could not put its files beside the outputs.
 func (r *Running) writesTo(order keys.Order, level int, smallest, largest []byte) bool {

@@ -157,6 +157,12 @@ func (s *scripted) run(c *script.Command) string {
 	tables := newFakeTables(order)
 	job := &compaction.Job{Order: order, Bottommost: c.Has("bottommost"), KeepSeq: c.Has("keep-seq"), NewOutput: tables.newOutput,
 		TargetFileSize: int64(s.number(c, c.Arg("target", "0"))), MaxFileSize: int64(s.number(c, c.Arg("max", "0")))}
+	if v := c.Arg("aged", ""); v != "" { // a..b,c..d
+		for _, r := range strings.Split(v, ",") {
+			lo, hi, _ := strings.Cut(r, "..")
+			job.Aged = append(job.Aged, &manifest.FileMetadata{SmallestKey: []byte(lo), LargestKey: []byte(hi)})
+		}
+	}
 	if v := c.Arg("lower", ""); v != "" {
 		job.Lower = []byte(v)
 	}
@@ -274,6 +280,12 @@ func (s *scripted) file(c *script.Command, word string) (f *manifest.FileMetadat
 			info.CreationTime = f.OldestAncestorTime
 		case "made":
 			f.FileCreationTime = s.number(c, value)
+		case "prop-old": // only the properties know
+			info.CreationTime = s.number(c, value)
+		case "prop-made":
+			info.FileCreationTime = s.number(c, value)
+		case "mtime":
+			info.ModTime = s.number(c, value)
 		case "entries":
 			info.Entries = s.number(c, value)
 		case "deletes":
@@ -411,6 +423,15 @@ func (s *scripted) describe(c *compaction.Choice, err error) string {
 	}
 	if len(c.Grandparents) > 0 {
 		fmt.Fprintf(&out, " grandparents=%s", numbers(c.Grandparents))
+	}
+	if c.Splits() && c.Inputs[0].Level > 0 && c.Reason != compaction.ReasonManual {
+		out.WriteString(" splits")
+	}
+	if len(c.Aged) > 0 {
+		fmt.Fprintf(&out, " aged=%s", numbers(c.Aged))
+	}
+	if c.CompressionLevel != c.OutputLevel && !c.TrivialMove {
+		fmt.Fprintf(&out, " compression-level=%d", c.CompressionLevel)
 	}
 	fmt.Fprintf(&out, " target=%dM", c.TargetFileSize>>20)
 	return out.String()

@@ -13,10 +13,11 @@ type Anchor struct {
 }
 
 // Splits reports whether the work on c may be shared among jobs by key ranges
-// (RocksDB: subcompactions): it may where one job would keep many others waiting.
+// (RocksDB: subcompactions): it may where one job would keep many others waiting, and always in the
+// universal style and with the round-robin priority.
 func (c *Choice) Splits() bool {
-	return !c.TrivialMove && c.OutputLevel > 0 && len(c.Inputs) > 0 &&
-		(c.Inputs[0].Level == 0 || c.Reason == ReasonManual)
+	return !c.TrivialMove && !c.Drop && c.OutputLevel > 0 && len(c.Inputs) > 0 &&
+		(c.Inputs[0].Level == 0 || c.Reason == ReasonManual || c.large)
 }
 
 // Boundaries cuts the key range of c into at most n parts of about the same size, none much smaller than

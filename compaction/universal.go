@@ -339,7 +339,7 @@ func (p *universal) disjoint(c *Choice) bool {
 	files := c.Files()
 	for _, in := range c.Inputs {
 		for _, f := range in.Files {
-			if in.Level != c.OutputLevel && !p.o.mayMove(f, in.Level, c.OutputLevel) {
+			if in.Level != c.OutputLevel && !p.o.mayMove(f, in.Level, c.OutputLevel, &p.s) {
 				return false
 			}
 		}

@@ -2,8 +2,8 @@
 // which only grow, and histograms of times and sizes.
 //
 // Counters are spread over stripes (package stripe), each with cache lines of its own,
-// and are added up by whoever asks. What a point read counts is packed into as few
-// additions as can be: an addition costs about 5 ns, a look at the clock some 40. So at the
+// and are added up by whoever asks. Point reads, the most frequent of all, count where they need no
+// atomic addition (see Gets): one costs about 5 ns, a look at the clock some 40. So at the
 // levels below ExceptTimeForMutex the times of reads, seeks and writes are samples,
 // one in SampleEvery; the histogram's count is exact all the same, and its sum is
 // that of the samples, scaled.
@@ -36,18 +36,7 @@ const (
 const ExceptTickers = DisableAll
 
 // SampleEvery is how many frequent operations share one look at the clock.
-const SampleEvery = 32
-
-// What a point read ended with. Each counts for several tickers, which are added
-// up from these.
-const (
-	hitMemtable = iota
-	hitL0
-	hitL1
-	hitL2AndUp
-	hitNothing
-	outcomes
-)
+const SampleEvery = 64
 
 // Statistics counts. It may be shared by several databases. Safe for concurrent
 // use; a nil *Statistics counts nothing.
@@ -58,17 +47,16 @@ type Statistics struct {
 
 	mu      sync.Mutex
 	sources map[*Source]struct{} // counters that somebody else keeps
+	readers []*Gets              // all there are
+	idle    []*Gets              // those of readers that nobody owns
 }
 
 // stripeOf is the counters of some goroutines.
 type stripeOf struct {
-	outcomes [outcomes]atomic.Uint64
-	bytes    atomic.Uint64 // of point reads: BytesRead
-	_        [80]byte      // those above are the ones that reads write
-	tickers  [numTickers]atomic.Uint64
-	calls    [numHistograms]atomic.Uint64 // of sampled histograms
-	hists    [numHistograms]atomic.Pointer[histogram]
-	_        [64]byte
+	tickers [numTickers]atomic.Uint64
+	calls   [numHistograms]atomic.Uint64 // of sampled histograms
+	hists   [numHistograms]atomic.Pointer[histogram]
+	_       [64]byte
 }
 
 // New returns Statistics at level ExceptDetailedTimers.
@@ -117,6 +105,13 @@ func (s *Statistics) Time(stripe uint32, h Histogram, start time.Time) {
 	}
 }
 
+// TimeOf adds a time that somebody else took to h.
+func (s *Statistics) TimeOf(stripe uint32, h Histogram, d time.Duration) {
+	if s != nil && s.Level() > ExceptTimers {
+		s.record(stripe, h, uint64(max(d, 0)))
+	}
+}
+
 func (s *Statistics) record(stripe uint32, h Histogram, v uint64) {
 	at := s.at(stripe)
 	p := at.hists[h].Load()
@@ -157,59 +152,6 @@ func (s *Statistics) Start(stripe uint32, h Histogram) (t Timing) {
 func (s *Statistics) End(stripe uint32, h Histogram, t Timing) {
 	if t.on {
 		s.record(stripe, h, uint64(max(time.Since(t.start), 0)))
-	}
-}
-
-// StartGet is Start for a point read, which EndGet counts.
-func (s *Statistics) StartGet(stripe uint32) (t Timing) {
-	level := s.Level()
-	if level <= ExceptTimers {
-		return t
-	}
-	at, n := s.at(stripe), uint64(0)
-	for i := range at.outcomes {
-		n += at.outcomes[i].Load()
-	}
-	if level > ExceptDetailedTimers || n%SampleEvery == 0 {
-		t.start, t.on = time.Now(), true
-	}
-	return t
-}
-
-// Memory is the level of a value that EndGet was told came from a memtable, and
-// Nowhere that of none at all.
-const (
-	Memory  = -1
-	Nowhere = -2
-)
-
-// EndGet counts a point read that found a value of so many bytes in a level,
-// Memory or Nowhere.
-func (s *Statistics) EndGet(stripe uint32, t Timing, level, size int) {
-	at := s.at(stripe)
-	if s.Level() <= ExceptTickers {
-		return
-	}
-	outcome := hitL2AndUp
-	switch level {
-	case Memory:
-		outcome = hitMemtable
-	case Nowhere:
-		outcome = hitNothing
-	case 0:
-		outcome = hitL0
-	case 1:
-		outcome = hitL1
-	}
-	at.outcomes[outcome].Add(1)
-	if size > 0 {
-		at.bytes.Add(uint64(size))
-	}
-	if t.on {
-		s.record(stripe, DBGet, uint64(max(time.Since(t.start), 0)))
-		if level != Nowhere {
-			s.record(stripe, BytesPerRead, uint64(size))
-		}
 	}
 }
 
@@ -256,31 +198,18 @@ func (s *Statistics) Detach(src *Source) {
 // tickersNow adds everything up.
 func (s *Statistics) tickersNow() *[numTickers]uint64 {
 	sum := new([numTickers]uint64)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range s.stripes {
 		at := &s.stripes[i]
 		for t := range sum {
 			sum[t] += at.tickers[t].Load()
 		}
-		sum[BytesRead] += at.bytes.Load()
-		for o := range at.outcomes {
-			n := at.outcomes[o].Load()
-			sum[NumberKeysRead] += n
-			switch o {
-			case hitMemtable:
-				sum[MemtableHit] += n
-				continue
-			case hitL0:
-				sum[GetHitL0] += n
-			case hitL1:
-				sum[GetHitL1] += n
-			case hitL2AndUp:
-				sum[GetHitL2AndUp] += n
-			}
-			sum[MemtableMiss] += n
-		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	for _, g := range s.readers {
+		c := g.now()
+		c.addTo(sum)
+	}
 	if s.Level() > ExceptTickers {
 		for src := range s.sources {
 			for t, b := range src.base {
@@ -290,20 +219,6 @@ func (s *Statistics) tickersNow() *[numTickers]uint64 {
 		}
 	}
 	return sum
-}
-
-// gets is how many point reads were counted.
-func (s *Statistics) gets() (n, found uint64) {
-	for i := range s.stripes {
-		for o := range s.stripes[i].outcomes {
-			c := s.stripes[i].outcomes[o].Load()
-			n += c
-			if o != hitNothing {
-				found += c
-			}
-		}
-	}
-	return n, found
 }
 
 // Ticker is the count of t.
@@ -318,10 +233,6 @@ func (s *Statistics) Ticker(t Ticker) uint64 {
 func (s *Statistics) Reset() {
 	for i := range s.stripes {
 		at := &s.stripes[i]
-		for o := range at.outcomes {
-			at.outcomes[o].Store(0)
-		}
-		at.bytes.Store(0)
 		for t := range at.tickers {
 			at.tickers[t].Store(0)
 		}
@@ -332,6 +243,9 @@ func (s *Statistics) Reset() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, g := range s.readers {
+		g.base = g.load()
+	}
 	for src := range s.sources {
 		clear(src.base[:])
 		src.count(func(t Ticker, n uint64) { src.base[t] += n })

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/flatrock-db/flatrock/internal/perf"
 )
 
 func TestNamesAreDistinct(t *testing.T) {
@@ -61,10 +63,12 @@ func TestCountsAddUpOverStripes(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
+			gets := s.NewGets()
+			defer s.FreeGets(gets)
 			for i := range 1000 {
 				s.Add(uint32(g), BytesWritten, 3)
 				s.Record(uint32(g), BytesPerWrite, uint64(i))
-				s.EndGet(uint32(g), s.StartGet(uint32(g)), []int{Memory, 0, 1, 5, Nowhere}[i%5], 10*(i%5&1))
+				gets.End(gets.Start(), []int{Memory, 0, 1, 5, Nowhere}[i%5], 10*(i%5&1), &perf.Tally{})
 			}
 		})
 	}
@@ -173,18 +177,84 @@ func TestNilCountsNothing(t *testing.T) {
 
 func BenchmarkGet(b *testing.B) {
 	s := New()
-	stripe := Stripe()
+	gets, tally := s.NewGets(), perf.Tally{}
 	for b.Loop() {
-		s.EndGet(stripe, s.StartGet(stripe), Memory, 100)
+		gets.End(gets.Start(), Memory, 100, &tally)
 	}
 }
 
 func BenchmarkGetParallel(b *testing.B) {
 	s := New()
 	b.RunParallel(func(pb *testing.PB) {
-		stripe := Stripe()
+		gets, tally := s.NewGets(), perf.Tally{}
 		for pb.Next() {
-			s.EndGet(stripe, s.StartGet(stripe), Memory, 100)
+			gets.End(gets.Start(), Memory, 100, &tally)
 		}
 	})
+}
+
+// TestPointReadsCountAllTheirTickers: reads of every shape add up to what counting each ticker by
+// itself would give, beside others who add up, and after Reset only what came since.
+func TestPointReadsCountAllTheirTickers(t *testing.T) {
+	s := New()
+	want := map[Ticker]uint64{}
+	n, found := uint64(0), uint64(0)
+	gets := s.NewGets()
+	for range 3 {
+		gets.End(gets.Start(), Memory, 7, &perf.Tally{CachedBytes: 9})
+	}
+	s.Reset()
+	for _, level := range []int{Memory, 0, 1, 2, 6, Nowhere} {
+		for positive := range uint32(4) {
+			for useful := range uint32(12) {
+				for trues := range uint32(3) {
+					for _, size := range []int{0, 100, 1 << 33} {
+						cached := uint64(size) * uint64(positive)
+						gets.End(gets.Start(), level, size, &perf.Tally{CachedBytes: cached, FilterPositive: positive, FilterUseful: useful, FilterTrue: trues, PrefixChecked: trues, PrefixUseful: trues / 2})
+						n++
+						want[BytesRead] += uint64(size)
+						want[BlockCacheBytesRead] += cached
+						want[BloomFilterFullPositive] += uint64(positive)
+						want[BloomFilterFullTruePositive] += uint64(trues)
+						want[BloomFilterUseful] += uint64(useful)
+						want[BloomFilterPrefixChecked] += uint64(trues)
+						want[BloomFilterPrefixUseful] += uint64(trues / 2)
+						if level != Nowhere {
+							found++
+						}
+					}
+				}
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	const each, many = 5000, 4
+	for range many {
+		wg.Go(func() {
+			own := s.NewGets()
+			defer s.FreeGets(own)
+			for i := range each {
+				own.End(own.Start(), Memory, 1000, &perf.Tally{CachedBytes: 999})
+				if i%1000 == 0 && s.Ticker(BytesRead) < want[BytesRead] {
+					t.Error("a sum goes back")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want[BytesRead] += many * each * 1000
+	want[BlockCacheBytesRead] += many * each * 999
+	n, found = n+many*each, found+many*each
+	want[NumberKeysRead] = n
+	for ticker, w := range want {
+		if got := s.Ticker(ticker); got != w {
+			t.Errorf("%s: %d, want %d", ticker, got, w)
+		}
+	}
+	if g, f := s.gets(); g != n || f != found {
+		t.Errorf("%d reads, %d found, want %d and %d", g, f, n, found)
+	}
+	if len(s.readers) > 1+many || len(s.idle) != len(s.readers)-1 {
+		t.Errorf("%d readers, %d idle: those given back are not used again", len(s.readers), len(s.idle))
+	}
 }
