@@ -1,79 +1,19 @@
 // Bench measures Flatrock with the flags, benchmarks and output lines of RocksDB's
-// db_bench, so that command lines and scripts written for one serve both, and either
-// reads the database that the other filled. Without arguments it runs the main job:
-// see runMainJob. README.md describes the flags that are ours.
+// db_bench: see internal/dbbench, and README.md for the flags that are ours. It is what
+// flatrock db_bench does, too.
 package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
-	"time"
+
+	"github.com/flatrock-db/flatrock/internal/dbbench"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, isTerminal(os.Stderr)))
-}
-
-// Exit codes.
-const (
-	exitFailed      = 1
-	exitInterrupted = 130
-)
-
-// run is the program. show says that errs is a terminal.
-func run(ctx context.Context, args []string, out, errs io.Writer, show bool) int {
-	err := func() error {
-		if len(args) == 0 {
-			return runMainJob(ctx, out, errs, show, mainJob{})
-		}
-		c := newConfig()
-		if err := parseFlags(c, args, errs); err != nil {
-			return err
-		}
-		if c.help {
-			printHelp(out)
-			return nil
-		}
-		b := newBench(ctx, c, out, errs, show)
-		b.dir = c.directory()
-		return b.runAll()
-	}()
-	switch {
-	case err == nil:
-		return 0
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(errs, "bench: interrupted")
-		return exitInterrupted
-	}
-	fmt.Fprintf(errs, "bench: %v\n", err)
-	return exitFailed
-}
-
-func newBench(ctx context.Context, c *config, out, log io.Writer, show bool) *bench {
-	// Threads report too.
-	b := &bench{c: c, ctx: ctx, out: &lockedWriter{w: out}, log: &lockedWriter{w: log}, show: show, seed: uint64(c.seed), gc: readGC()}
-	if c.seed == 0 {
-		b.seed = uint64(time.Now().UnixMicro())
-	}
-	return b
-}
-
-// lockedWriter lets several goroutines write whole lines.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
+	os.Exit(dbbench.Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -5,9 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flatrock-db/flatrock/bench/program"
 )
 
 // flatrock is our engine in the suite block, which has no memory policies.
@@ -81,16 +82,11 @@ func (c *comparison) blockRound(round int) error {
 		if err := os.RemoveAll(filepath.Join(c.dir, e.name)); err != nil {
 			return err
 		}
-		lines, cpu, err := c.child(round, e, 1, c.blockFlags(e, round, ""), "--benchmarks=fillseq")
+		fill, cpu, err := c.fill(round, e, c.blockFlags(e, round, ""), "fillseq")
 		if err != nil {
 			return err
 		}
-		fill, ok := find(lines, "fillseq")
-		if !ok || fill.operations != c.num {
-			return fmt.Errorf("%s filled %d of %d keys", e.name, fill.operations, c.num)
-		}
-		c.add(e, rowFill, 1, fill.opsPerSecond)
-		c.addCPU(e, rowFill, 1, cpu, fill.operations)
+		c.add(e, rowFill, 1, fill, cpu)
 	}
 	for _, e := range both {
 		if err := c.blockCompaction(round, e); err != nil {
@@ -98,11 +94,11 @@ func (c *comparison) blockRound(round int) error {
 		}
 	}
 	for _, e := range both {
-		lines, _, err := c.child(round, e, 1, append(c.blockFlags(e, round, ""), "--use_existing_db=1"), "--benchmarks=compact,levelstats")
+		o, err := c.child(round, e, 1, append(c.blockFlags(e, round, ""), "--use_existing_db=1"), "--benchmarks=compact,levelstats")
 		if err != nil {
 			return err
 		}
-		if _, err := oneLevel(lines); err != nil {
+		if _, err := oneLevel(o.Lines); err != nil {
 			return fmt.Errorf("%s after compact: %w", e.name, err)
 		}
 	}
@@ -127,26 +123,28 @@ func (c *comparison) blockCompaction(round int, e engine) (err error) {
 	}()
 	flags := append(c.blockFlags(e, round, name), "--disable_auto_compactions=1",
 		"--level0_slowdown_writes_trigger=1000000", "--level0_stop_writes_trigger=1000000")
-	if _, _, err := c.child(round, e, 1, flags, "--benchmarks=filluniquerandom,flush"); err != nil {
+	if _, err := c.child(round, e, 1, flags, "--benchmarks=filluniquerandom,flush"); err != nil {
 		return err
 	}
-	lines, cpu, err := c.child(round, e, 1, append(flags, "--use_existing_db=1"), "--benchmarks=levelstats,compact,levelstats")
+	o, err := c.child(round, e, 1, append(flags, "--use_existing_db=1"), "--benchmarks=levelstats,compact,levelstats")
 	if err != nil {
 		return err
 	}
-	tables := findLevels(lines)
+	tables := o.Lines.Levels()
 	if len(tables) != 2 || tables[0][0] < 1 || sum(tables[0]) != tables[0][0] {
 		return fmt.Errorf("%s: files of the levels before and after the compaction: %v; want all in level 0 before", e.name, tables)
 	}
-	if _, err := oneLevel(lines); err != nil {
+	if _, err := oneLevel(o.Lines); err != nil {
 		return fmt.Errorf("%s after the measured compaction: %w", e.name, err)
 	}
-	l, ok := find(lines, "compact")
-	if !ok || l.micros <= 0 {
-		return fmt.Errorf("%s printed no line for compact", e.name)
+	l, err := o.Lines.First("compact")
+	if err == nil && l.Micros <= 0 {
+		err = fmt.Errorf("a compaction that takes %v µs", l.Micros)
 	}
-	c.add(e, rowCompact, 1, float64(c.num)/(l.micros/1e6))
-	c.addCPU(e, rowCompact, 1, cpu, c.num)
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.name, err)
+	}
+	c.add(e, rowCompact, 1, program.Result{OpsPerSecond: float64(c.num) / (l.Micros / 1e6), Operations: c.num}, o.CPU)
 	return nil
 }
 
@@ -155,29 +153,29 @@ func (c *comparison) blockCompaction(round int, e engine) (err error) {
 func (c *comparison) blockReads(round int, e engine, cache blockCache, all bool) error {
 	flags := append(c.blockFlags(e, round, ""), "--use_existing_db=1", "--disable_auto_compactions=1",
 		fmt.Sprintf("--cache_size=%d", cache.bytes(c.num)))
-	lines, warm, err := c.child(round, e, 1, flags, "--benchmarks=readtocache")
+	warm, err := c.child(round, e, 1, flags, "--benchmarks=readtocache")
 	if err != nil {
 		return err
 	}
-	if l, ok := find(lines, "readtocache"); !ok || l.operations != c.num {
-		return fmt.Errorf("%s: readtocache read %d of %d keys", e.name, l.operations, c.num)
-	} else if all {
-		c.add(e, rowScanCold, 1, l.opsPerSecond)
-		c.addCPU(e, rowScanCold, 1, warm, l.operations)
+	l, err := warm.Lines.First("readtocache")
+	if err == nil && l.Operations != c.num {
+		err = fmt.Errorf("readtocache read %d of %d keys", l.Operations, c.num)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.name, err)
+	}
+	if all {
+		c.add(e, rowScanCold, 1, l, warm.CPU)
 	}
 	random := func(benchmark, row string, more ...string) error {
-		lines, cpu, err := c.child(round, e, 1, flags, append([]string{"--benchmarks=readtocache," + benchmark,
-			fmt.Sprintf("--duration=%d", int(c.duration.Seconds()))}, more...)...)
+		more = append([]string{"--benchmarks=readtocache," + benchmark,
+			fmt.Sprintf("--duration=%d", int(c.duration.Seconds()))}, more...)
+		o, l, err := c.reading(round, e, 1, flags, benchmark, more...)
 		if err != nil {
 			return err
 		}
-		l, ok := find(lines, benchmark)
-		if !ok || l.read == 0 || l.found != l.read {
-			return fmt.Errorf("%s: %s found %d of %d keys", e.name, benchmark, l.found, l.read)
-		}
-		c.add(e, row, 1, l.opsPerSecond)
-		c.addCPU(e, row, 1, cpu-warm, l.operations)
-		return nil
+		c.add(e, row, 1, l, o.CPU-warm.CPU)
+		return c.tail(round, e, row, 1, flags, benchmark, more...)
 	}
 	if err := random("readrandom", rowReadRandom(cache)); err != nil || !all {
 		return err
@@ -185,59 +183,33 @@ func (c *comparison) blockReads(round int, e engine, cache blockCache, all bool)
 	if err := random("seekrandom", rowSeekRandom, "--seek_nexts=10"); err != nil {
 		return err
 	}
-	return c.blockScan(round, e, flags, warm)
+	return c.blockScan(round, e, flags, warm.CPU)
 }
 
 // blockScan measures readseq with everything in the block cache: so many passes that
 // they take much longer than the warm-up that is subtracted from their CPU time.
 func (c *comparison) blockScan(round int, e engine, flags []string, warm time.Duration) error {
 	passes := min(max(10, 5*e5Keys/c.num), 100)
-	lines, cpu, err := c.child(round, e, 1, flags, fmt.Sprintf("--benchmarks=readtocache,readseq[X%d]", passes))
+	o, err := c.child(round, e, 1, flags, fmt.Sprintf("--benchmarks=readtocache,readseq[X%d]", passes))
 	if err != nil {
 		return err
 	}
 	var micros float64
 	var operations int64
-	for _, l := range findAll(lines, "readseq") {
-		micros += l.micros * float64(l.operations)
-		operations += l.operations
+	for _, l := range o.Lines.All("readseq") {
+		micros += l.Micros * float64(l.Operations)
+		operations += l.Operations
 	}
 	if operations != passes*c.num || micros <= 0 {
 		return fmt.Errorf("%s: readseq read %d keys in %d passes over %d", e.name, operations, passes, c.num)
 	}
-	c.add(e, rowScanWarm, 1, float64(operations)/(micros/1e6))
-	c.addCPU(e, rowScanWarm, 1, cpu-warm, operations)
+	c.add(e, rowScanWarm, 1, program.Result{OpsPerSecond: float64(operations) / (micros / 1e6), Operations: operations}, o.CPU-warm)
 	return nil
 }
 
-// findLevels are the tables of levelstats: the numbers of files by level.
-func findLevels(lines []string) (tables [][]int) {
-	inside := false
-	for i, text := range lines {
-		f := strings.Fields(text)
-		if i > 0 && strings.HasPrefix(lines[i-1], "Level Files Size(MB)") {
-			inside = true // this line is a rule
-			tables = append(tables, nil)
-			continue
-		}
-		if inside = inside && len(f) == 3; !inside {
-			continue
-		}
-		level, err := strconv.Atoi(f[0])
-		last := &tables[len(tables)-1]
-		files, err2 := strconv.Atoi(f[1])
-		if err != nil || err2 != nil || level != len(*last) {
-			inside = false
-			continue
-		}
-		*last = append(*last, files)
-	}
-	return tables
-}
-
 // oneLevel is the only level that has files, by the last table of levelstats; it is below level 0.
-func oneLevel(lines []string) (level int, err error) {
-	tables := findLevels(lines)
+func oneLevel(lines program.Lines) (level int, err error) {
+	tables := lines.Levels()
 	if len(tables) == 0 {
 		return 0, fmt.Errorf("no table of levels")
 	}
@@ -274,17 +246,17 @@ reads: the database is one level, and was read through once before (readtocache)
 
 ops/s
 `)
-	table := func(samples map[cell][]float64, format string, faster func(rocks, ours float64) float64) {
+	table := func(metric, format string, faster func(rocks, ours float64) float64) {
 		fmt.Fprintf(out, "%-18s %12s %12s %7s\n", "benchmark", "RocksDB", "Flatrock", "ratio")
 		for _, row := range blockRows() {
-			rocks, ours := median(samples[cell{rocksDB, row, 1}]), median(samples[cell{flatrock, row, 1}])
+			rocks, ours := c.median(rocksDB, row, metric, 1), c.median(flatrock, row, metric, 1)
 			fmt.Fprintf(out, "%-18s "+format+" "+format+" %6.2fx\n", row, rocks, ours, faster(rocks, ours))
 		}
 	}
-	table(c.samples, "%12.0f", func(rocks, ours float64) float64 { return ours / rocks })
+	table("throughput", "%12.0f", func(rocks, ours float64) float64 { return ours / rocks })
 	fmt.Fprintln(out, `
 CPU microseconds an operation, user and system, of all threads; start-up is not subtracted in fillseq, compact and
 readseq cold, start-up and warm-up are in the others; ratio: RocksDB's over ours`)
-	table(c.cpu, "%12.3f", func(rocks, ours float64) float64 { return rocks / ours })
-	fmt.Fprintln(out, "\nDebian's db_bench has assertions on: about 1.5 times slower than a release build.")
+	table("cpu", "%12.3f", func(rocks, ours float64) float64 { return rocks / ours })
+	fmt.Fprintln(out, "\n"+assertions)
 }

@@ -1,41 +1,17 @@
 package main
 
 import (
+	"context"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flatrock-db/flatrock/bench/program"
 )
 
-// A table as both programs print it, twice.
-const levelStats = `
-
-Level Files Size(MB)
---------------------
-  0        3        1
-  1        0        0
-  2        0        0
-
-DB path: [/dev/shm/x]
-compact      :   98290.000 micros/op 10 ops/sec 0.098 seconds 1 operations;
-
-Level Files Size(MB)
---------------------
-  0        0        0
-  1        0        0
-  2        2        1
-
-0 1 2
-`
-
-func TestFindLevels(t *testing.T) {
-	lines := strings.Split(levelStats, "\n")
-	got := findLevels(lines)
-	if len(got) != 2 || !slices.Equal(got[0], []int{3, 0, 0}) || !slices.Equal(got[1], []int{0, 0, 2}) {
-		t.Fatal(got)
-	}
-	if level, err := oneLevel(lines); err != nil || level != 2 {
+func TestOneLevel(t *testing.T) {
+	if level, err := oneLevel(strings.Split("Level Files Size(MB)\n---\n  0        0        0\n  1        0        0\n  2        2        1", "\n")); err != nil || level != 2 {
 		t.Error(level, err)
 	}
 	for name, text := range map[string]string{
@@ -69,13 +45,14 @@ func TestBlockTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &comparison{settings: s, samples: map[cell][]float64{}, cpu: map[cell][]float64{}}
+	c := newComparison(context.Background(), s, t.TempDir(), io.Discard)
 	for i, row := range blockRows() {
-		c.add(rocksDB, row, 1, float64(100*(i+1)))
-		c.add(rocksDB, row, 1, float64(300*(i+1)))
-		c.add(flatrock, row, 1, float64(500*(i+1)))
-		c.addCPU(rocksDB, row, 1, time.Duration(i+1)*time.Second, 1_000_000)
-		c.addCPU(flatrock, row, 1, time.Duration(i+1)*time.Second/2, 1_000_000)
+		result := func(ops int) program.Result {
+			return program.Result{OpsPerSecond: float64(ops * (i + 1)), Operations: 1_000_000}
+		}
+		c.add(rocksDB, row, 1, result(100), time.Duration(i+1)*time.Second)
+		c.add(rocksDB, row, 1, result(300), time.Duration(i+1)*time.Second)
+		c.add(flatrock, row, 1, result(500), time.Duration(i+1)*time.Second/2)
 	}
 	var b strings.Builder
 	c.printBlock(&b)
@@ -116,4 +93,5 @@ Debian's db_bench has assertions on: about 1.5 times slower than a release build
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
+	mustReport(t, c, "E5 readrandom 0.8x, 1 thread", "2.50×", "RocksDB")
 }

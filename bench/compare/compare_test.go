@@ -1,64 +1,38 @@
 package main
 
 import (
+	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flatrock-db/flatrock/bench/program"
 )
-
-// Lines as RocksDB's db_bench 7.8.3 and Flatrock's driver print them.
-func TestFindParsesBothPrograms(t *testing.T) {
-	lines := strings.Split(`DB path: [/dev/shm/x]
-OpenDb:     0.5 milliseconds
-readrandom   :       2.854 micros/op 350238 ops/sec 0.057 seconds 20000 operations;   40.1 MB/s (20000 of 20000 found)
-
-readmissing  :       1.890 micros/op 529030 ops/sec 0.038 seconds 20000 operations; (0 of 20000 found)
-
-filluniquerandom :       4.861 micros/op 205689 ops/sec 0.097 seconds 20000 operations;   23.5 MB/s
-compact      :  379271.000 micros/op 2 ops/sec 0.379 seconds 1 operations;
-OpenDb:     6.875 milliseconds
-readrandom [AVG 2 runs] : 545231 (± 127340) ops/sec;   52.2 (± 12.2) MB/sec`, "\n")
-	for name, want := range map[string]line{
-		"readrandom":       {2.854, 350238, 20000, 20000, 20000},
-		"readmissing":      {1.890, 529030, 20000, 0, 20000},
-		"filluniquerandom": {4.861, 205689, 20000, 0, 0},
-		"compact":          {379271, 2, 1, 0, 0},
-	} {
-		if got, ok := find(lines, name); !ok || got != want {
-			t.Errorf("%s: %+v %v, want %+v", name, got, ok, want)
-		}
-	}
-	if _, ok := find(lines, "seekrandom"); ok {
-		t.Error("found a line that is not there")
-	}
-	if ms, ok := findTiming(lines, "OpenDb"); !ok || ms != 6.875 {
-		t.Error(ms, ok)
-	}
-	if _, ok := findTiming(lines, "LoadDb"); ok {
-		t.Error("found a time that is not there")
-	}
-}
 
 func TestTable(t *testing.T) {
 	s, err := parse([]string{"-num=1000", "-threads=1,2", "-policies=resident,populate", "-rounds=2", "-duration=3s"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &comparison{settings: s, samples: map[cell][]float64{}, cpu: map[cell][]float64{}, writer: []float64{10240, 10230}}
+	c := newComparison(context.Background(), s, t.TempDir(), io.Discard)
 	for i, e := range append([]engine{rocksDB}, s.flatrocks()...) {
-		c.add(e, "filluniquerandom", 1, float64(100*(i+1)))
-		c.addCPU(e, "filluniquerandom", 1, time.Second/time.Duration(i+1), 100_000)
-		c.add(e, "OpenDb", 0, float64(i+1))
+		fill := program.Result{OpsPerSecond: float64(100 * (i + 1)), Operations: 100_000}
+		c.add(e, "filluniquerandom", 1, fill, time.Second/time.Duration(i+1))
+		c.report.Add(e.title(), rowOpen, "open", 0, s.num, float64(i+1))
 		for _, b := range readBenchmarks {
 			for _, threads := range s.threads {
-				c.add(e, b, threads, float64(1000*(i+1)*threads))
-				c.add(e, b, threads, float64(1200*(i+1)*threads))
-				c.addCPU(e, b, threads, 3*time.Second/time.Duration(threads*(i+1)), 1_000_000)
+				for _, ops := range []int{1000, 1200} {
+					l := program.Result{OpsPerSecond: float64(ops * (i + 1) * threads), Operations: 1_000_000}
+					c.add(e, b, threads, l, 3*time.Second/time.Duration(threads*(i+1)))
+				}
 			}
 		}
 		if e != rocksDB {
-			c.add(e, "LoadDb", 0, 20)
+			c.report.Add(e.title(), rowOpen, "loaded", 0, s.num, 20)
+			c.report.Add(e.title(), "readwhilewriting", "writer", i, s.num, float64(10250-10*i))
 		}
 	}
 	var b strings.Builder
@@ -100,6 +74,35 @@ Debian's db_bench has assertions on: about 1.5 times slower than a release build
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
+	mustReport(t, c, "Flatrock resident", "loaded", "readwhilewriting, 2 threads", "2.00×", "3.00×")
+}
+
+// mustReport writes a comparison's report as JSON and as a page, and makes one of it again, as
+// a user does with -report.
+func mustReport(t *testing.T, c *comparison, wants ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	json, html := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.html")
+	if err := c.report.WriteFiles(json, ""); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	s, err := parse([]string{"-report=" + json, "-html=" + html}, io.Discard)
+	if err == nil {
+		err = run(context.Background(), s, &out, io.Discard)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(html)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range wants {
+		if !strings.Contains(out.String(), want) || !strings.Contains(string(page), want) {
+			t.Errorf("no %q in the text or on the page:\n%s", want, out.String())
+		}
+	}
 }
 
 func TestSettings(t *testing.T) {
@@ -110,7 +113,7 @@ func TestSettings(t *testing.T) {
 	if s, err := parse([]string{"-suite=block"}, io.Discard); err != nil || s.num != 5_000_000 {
 		t.Fatalf("%+v %v", s, err)
 	}
-	for _, args := range []string{"-num=-1", "-suite=both", "-suite=block -heap", "-rounds=0", "-duration=10ms", "-threads=1,x", "-threads=0", "stray"} {
+	for _, args := range []string{"-num=-1", "-suite=both", "-suite=block -heap", "-rounds=0", "-duration=10ms", "-threads=1,x", "-threads=0", "stray", "-report=x -json=y", "-heap -html=x"} {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil {
 			t.Errorf("%s: no error", args)
 		}

@@ -7,6 +7,11 @@
 //	go run ./bench/compare -suite=block
 //	go run ./bench/compare -num=200000 -duration=1s -rounds=1
 //	go run ./bench/compare -heap                       the Go heap and the collector, ours only
+//	go run ./bench/compare -json=plain.json -html=plain.html
+//	go run ./bench/compare -report=plain.json,peers.json -html=all.html
+//
+// With -report it measures nothing: it makes one report, text and with -html a page, of what
+// suites, bench/peers and bench/experiment wrote as JSON; several files of one machine are merged.
 //
 // Each round of plain fills a database of each engine anew, compacts it fully, and reads
 // it at each number of threads: RocksDB first, then Flatrock with each memory policy. For
@@ -26,7 +31,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -34,6 +38,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/flatrock-db/flatrock/bench/program"
 )
 
 // settings are the flags.
@@ -48,7 +54,12 @@ type settings struct {
 	dbBench  string
 	bench    string // the driver; empty builds it
 	heap     bool
+	tails    bool     // measure latencies, too
+	reports  []string // JSON; instead of measuring
+	json     string
+	html     string
 	writes   int // a second, beside the readers
+	args     []string
 }
 
 func main() {
@@ -67,7 +78,7 @@ func main() {
 }
 
 func parse(args []string, errs io.Writer) (settings, error) {
-	var s settings
+	s := settings{args: args}
 	f := flag.NewFlagSet("compare", flag.ContinueOnError)
 	f.SetOutput(errs)
 	f.StringVar(&s.suite, "suite", "plain", "plain: a RAM-resident database, experiment E1; block: block-based tables, experiment E5")
@@ -81,8 +92,18 @@ func parse(args []string, errs io.Writer) (settings, error) {
 	f.StringVar(&s.bench, "bench", "", "Flatrock's driver; empty builds it with go build")
 	f.IntVar(&s.writes, "writes", 10240, "plain: writes a second of readwhilewriting")
 	f.BoolVar(&s.heap, "heap", false, "plain, instead: load, read, and print the Go heap and the collector's share of CPU")
+	f.BoolVar(&s.tails, "tails", false, "run each reading benchmark at random once more with histograms, which cost time, for the latencies of the report")
+	f.StringVar(&s.json, "json", "", "file for the report as JSON, which -report reads")
+	f.StringVar(&s.html, "html", "", "file for the report as an HTML page")
+	reports := f.String("report", "", "instead: make one report, text and with -html a page, of these JSON files, separated by commas")
 	if err := f.Parse(args); err != nil {
 		return s, err
+	}
+	if *reports != "" {
+		s.reports = strings.Split(*reports, ",")
+	}
+	if s.reports != nil && s.json != "" {
+		return s, fmt.Errorf("-json and -report: a report has its JSON already")
 	}
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
@@ -99,6 +120,9 @@ func parse(args []string, errs io.Writer) (settings, error) {
 	if s.heap && s.suite != "plain" {
 		return s, fmt.Errorf("-heap needs -suite=plain")
 	}
+	if s.heap && (s.json != "" || s.html != "") {
+		return s, fmt.Errorf("-heap makes no report")
+	}
 	if s.num < 1 || s.rounds < 1 || s.duration < time.Second {
 		return s, fmt.Errorf("-num=%d -rounds=%d -duration=%v: want at least 1, 1 and 1s", s.num, s.rounds, s.duration)
 	}
@@ -114,34 +138,35 @@ func parse(args []string, errs io.Writer) (settings, error) {
 }
 
 func run(ctx context.Context, s settings, out, log io.Writer) (err error) {
+	if s.reports != nil {
+		return s.writeReport(out)
+	}
 	dir, err := os.MkdirTemp(s.dir, "flatrock-compare-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if s.bench == "" {
-		s.bench = filepath.Join(dir, "bench")
 		fmt.Fprintln(log, "building the driver …")
-		build := exec.CommandContext(ctx, "go", "build", "-o", s.bench, "github.com/flatrock-db/flatrock/bench")
-		if text, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w\n%s", build, err, text)
+		if s.bench, err = program.BuildDriver(ctx, dir); err != nil {
+			return err
 		}
 	}
-	c := &comparison{settings: s, ctx: ctx, dir: dir, log: log, samples: map[cell][]float64{}, cpu: map[cell][]float64{}}
+	c := newComparison(ctx, s, dir, log)
 	if s.heap {
 		return c.measureHeap(out)
 	}
-	round, report := c.round, c.print
+	round, table := c.round, c.print
 	if s.suite == "block" {
-		round, report = c.blockRound, c.printBlock
+		round, table = c.blockRound, c.printBlock
 	}
 	for i := range s.rounds {
 		if err := round(i); err != nil {
 			return err
 		}
 	}
-	report(out)
-	return nil
+	table(out)
+	return c.report.WriteFiles(s.json, s.html)
 }
 
 // engine is a program with a memory policy: RocksDB's is empty.
@@ -155,24 +180,6 @@ func (s settings) flatrocks() []engine {
 		all = append(all, engine{"Flatrock", p})
 	}
 	return all
-}
-
-// cell is a place in the table.
-type cell struct {
-	engine    engine
-	benchmark string
-	threads   int
-}
-
-// comparison is a run under way.
-type comparison struct {
-	settings
-	ctx     context.Context
-	dir     string
-	log     io.Writer
-	samples map[cell][]float64 // operations a second, milliseconds for "open"
-	cpu     map[cell][]float64 // microseconds an operation
-	writer  []float64          // writes a second of Flatrock's writer beside readers
 }
 
 // readBenchmarks run on the filled database, the one that writes last.
@@ -210,19 +217,14 @@ func (c *comparison) round(round int) error {
 		if err := os.RemoveAll(filepath.Join(c.dir, e.name)); err != nil {
 			return err
 		}
-		lines, cpu, err := c.child(round, e, 1, c.flags(e, round), "--benchmarks=filluniquerandom", "--threads=1")
+		fill, cpu, err := c.fill(round, e, c.flags(e, round), "filluniquerandom")
 		if err != nil {
 			return err
-		}
-		fill, ok := find(lines, "filluniquerandom")
-		if !ok || fill.operations != c.num {
-			return fmt.Errorf("%s filled %d of %d keys", e.name, fill.operations, c.num)
 		}
 		// The fill does not depend on how files are read: one measurement serves all policies.
 		for _, same := range append([]engine{rocksDB}, ours...) {
 			if same.name == e.name {
-				c.add(same, "filluniquerandom", 1, fill.opsPerSecond)
-				c.addCPU(same, "filluniquerandom", 1, cpu, fill.operations)
+				c.add(same, "filluniquerandom", 1, fill, cpu)
 			}
 		}
 	}
@@ -240,99 +242,120 @@ func (c *comparison) round(round int) error {
 // in front merges what readwhilewriting before left in level 0.
 func (c *comparison) read(round int, e engine, threads int) error {
 	flags := append(c.flags(e, round), "--use_existing_db=1")
-	if _, _, err := c.child(round, e, threads, flags, "--benchmarks=compactall", "--threads=1"); err != nil {
+	if _, err := c.child(round, e, threads, flags, "--benchmarks=compactall", "--threads=1"); err != nil {
 		return err
 	}
-	lines, startup, err := c.child(round, e, threads, flags, "--benchmarks=levelstats")
+	startup, err := c.child(round, e, threads, flags, "--benchmarks=levelstats")
 	if err != nil {
 		return err
 	}
-	for _, timing := range []string{"OpenDb", "LoadDb"} {
-		if ms, ok := findTiming(lines, timing); ok {
-			c.add(e, timing, 0, ms)
+	for _, timing := range []struct{ name, metric string }{{"OpenDb", "open"}, {"LoadDb", "loaded"}} {
+		if ms, ok := startup.Lines.Timing(timing.name); ok {
+			c.report.Add(e.title(), rowOpen, timing.metric, 0, c.num, ms)
 		}
 	}
 	for _, name := range readBenchmarks {
-		lines, cpu, err := c.child(round, e, threads, flags,
-			"--benchmarks="+name,
+		more := []string{
+			"--benchmarks=" + name,
 			fmt.Sprintf("--threads=%d", threads),
 			fmt.Sprintf("--duration=%d", int(c.duration.Seconds())),
-			"--batch_size=32", "--seek_nexts=10",
-			fmt.Sprintf("--benchmark_write_rate_limit=%d", c.writes*(keySize+valueSize)))
+			"--batch_size=32", "--multiread_batched=1", "--seek_nexts=10",
+			fmt.Sprintf("--benchmark_write_rate_limit=%d", c.writes*(keySize+valueSize)),
+		}
+		o, l, err := c.reading(round, e, threads, flags, name, more...)
 		if err != nil {
 			return err
 		}
-		l, ok := find(lines, name)
-		switch {
-		case !ok:
-			return fmt.Errorf("%s printed no line for %s", e.name, name)
-		case name == "readmissing" && l.found != 0:
-			return fmt.Errorf("%s: readmissing found %d keys that do not exist", e.name, l.found)
-		case name != "readmissing" && l.found != l.read:
-			return fmt.Errorf("%s: %s found %d of %d keys", e.name, name, l.found, l.read)
+		c.add(e, name, threads, l, o.CPU-startup.CPU)
+		if w, err := o.Lines.First("bgwriter"); err == nil { // RocksDB prints none
+			c.report.Add(e.title(), name, "writer", threads, c.num, w.OpsPerSecond)
 		}
-		c.add(e, name, threads, l.opsPerSecond)
-		c.addCPU(e, name, threads, cpu-startup, l.operations)
-		if l, ok := find(lines, "bgwriter"); ok {
-			c.writer = append(c.writer, l.opsPerSecond)
+		if err := c.tail(round, e, name, threads, flags, name, more...); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (c *comparison) add(e engine, benchmark string, threads int, v float64) {
-	at := cell{e, benchmark, threads}
-	c.samples[at] = append(c.samples[at], v)
-}
-
-func (c *comparison) addCPU(e engine, benchmark string, threads int, cpu time.Duration, operations int64) {
-	at := cell{e, benchmark, threads}
-	c.cpu[at] = append(c.cpu[at], float64(cpu.Nanoseconds())/1e3/float64(operations))
-}
-
-// child runs a program and returns the lines of its output and the CPU time, user and
-// system, that it took from start to end.
-func (c *comparison) child(round int, e engine, threads int, flags []string, more ...string) (lines []string, cpu time.Duration, err error) {
+// child runs a program.
+func (c *comparison) child(round int, e engine, threads int, flags []string, more ...string) (*program.Output, error) {
 	name := c.dbBench
 	if e != rocksDB {
 		name = c.bench
 	}
 	what := strings.TrimPrefix(more[0], "--benchmarks=")
-	fmt.Fprintf(c.log, "round %d of %d: %s %s, %d threads: %s …\n", round+1, c.rounds, e.name, e.policy, threads, what)
-	cmd := exec.CommandContext(c.ctx, name, slices.Concat(flags, more)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 20 * time.Second
-	var errs strings.Builder
-	cmd.Stderr = &errs
-	text, err := cmd.Output()
-	if err != nil {
-		if c.ctx.Err() != nil {
-			return nil, 0, c.ctx.Err()
-		}
-		return nil, 0, fmt.Errorf("%s: %w\n%s\n%s", strings.Join(cmd.Args, " "), err, lastLines(errs.String()), lastLines(string(text)))
-	}
-	state := cmd.ProcessState
-	return strings.Split(string(text), "\n"), state.UserTime() + state.SystemTime(), nil
+	fmt.Fprintf(c.log, "round %d of %d: %s, %d threads: %s …\n", round+1, c.rounds, e.title(), threads, what)
+	return program.Run(c.ctx, name, slices.Concat(flags, more)...)
 }
 
-// lastLines keeps the end of what a failed program said.
-func lastLines(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	return strings.Join(lines[max(0, len(lines)-10):], "\n")
+// fill runs a benchmark that writes all keys, and says what it and its process took.
+func (c *comparison) fill(round int, e engine, flags []string, benchmark string) (program.Result, time.Duration, error) {
+	o, err := c.child(round, e, 1, flags, "--benchmarks="+benchmark, "--threads=1")
+	if err != nil {
+		return program.Result{}, 0, err
+	}
+	l, err := o.Lines.First(benchmark)
+	if err == nil && l.Operations != c.num {
+		err = fmt.Errorf("filled %d of %d keys", l.Operations, c.num)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", e.name, err)
+	}
+	return l, o.CPU, err
+}
+
+// reading runs a benchmark that reads, and checks that it found what it should.
+func (c *comparison) reading(round int, e engine, threads int, flags []string, benchmark string, more ...string) (*program.Output, program.Result, error) {
+	o, err := c.child(round, e, threads, flags, more...)
+	if err != nil {
+		return nil, program.Result{}, err
+	}
+	l, err := o.Lines.First(benchmark)
+	switch {
+	case err != nil:
+	case l.Read == 0:
+		err = fmt.Errorf("%s read nothing", benchmark)
+	case benchmark == "readmissing" && l.Found != 0:
+		err = fmt.Errorf("readmissing found %d keys that do not exist", l.Found)
+	case benchmark != "readmissing" && l.Found != l.Read:
+		err = fmt.Errorf("%s found %d of %d keys", benchmark, l.Found, l.Read)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", e.name, err)
+	}
+	return o, l, err
+}
+
+// tail runs a benchmark that reads once more, with histograms, if that is asked for.
+func (c *comparison) tail(round int, e engine, row string, threads int, flags []string, benchmark string, more ...string) error {
+	if !c.tails {
+		return nil
+	}
+	_, l, err := c.reading(round, e, threads, flags, benchmark, append(slices.Clone(more), "--histogram=1")...)
+	if err != nil {
+		return err
+	}
+	if l.P999 == 0 {
+		return fmt.Errorf("%s printed no percentiles of %s", e.name, benchmark)
+	}
+	c.report.Add(e.title(), c.workload(row), "p50", threads, c.num, l.P50)
+	c.report.Add(e.title(), c.workload(row), "p99", threads, c.num, l.P99)
+	c.report.Add(e.title(), c.workload(row), "p99.9", threads, c.num, l.P999)
+	return nil
 }
 
 // measureHeap prints what the driver's benchmark heap says after loading and after reading.
 func (c *comparison) measureHeap(out io.Writer) error {
 	e := c.flatrocks()[0]
 	c.rounds = 1
-	lines, _, err := c.child(0, e, c.settings.threads[0], c.flags(e, 0), "--benchmarks=filluniquerandom,compact,heap,readrandom,heap",
+	o, err := c.child(0, e, c.settings.threads[0], c.flags(e, 0), "--benchmarks=filluniquerandom,compact,heap,readrandom,heap",
 		fmt.Sprintf("--threads=%d", c.settings.threads[0]), fmt.Sprintf("--duration=%d", int(c.duration.Seconds())))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d keys of %d bytes with values of %d bytes, policy %s; heap after loading, then after reading for %v:\n",
 		c.num, keySize, valueSize, e.policy, c.duration)
-	for _, l := range lines {
+	for _, l := range o.Lines {
 		if strings.HasPrefix(l, "heap ") || strings.Contains(l, "micros/op") {
 			fmt.Fprintln(out, l)
 		}

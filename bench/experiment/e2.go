@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flatrock-db/flatrock/bench/program"
+	"github.com/flatrock-db/flatrock/bench/report"
 )
 
 // E2: block cache traces (RocksDB 6.2, 2019). 10 million keys of 20 bytes with values of
@@ -45,39 +48,35 @@ var e2Rows = []struct {
 }
 
 func runE2(l *lab) error {
-	if l.num == 0 {
-		l.num = e2Keys
-	}
 	if l.duration == 0 {
 		l.duration = e2Duration
 	}
-	programs := []struct{ name, path string }{{"Flatrock", l.bench}}
-	if l.dbBench != "" {
-		programs = append(programs, struct{ name, path string }{"RocksDB (Debian)", l.dbBench})
-	}
+	engines := l.engines()
 	// By program, row and rate.
-	ops := make([][][3][]float64, len(programs))
+	ops := make([][][3][]float64, len(engines))
 	dropped := 0.0
-	for p, program := range programs {
+	for p, engine := range engines {
 		ops[p] = make([][3][]float64, len(e2Rows))
-		fmt.Fprintf(l.log, "filling with %s\n", program.path)
-		if _, _, err := l.child(program.path, append(strings.Fields(e2Fill), l.e2Common(program.path)...)...); err != nil {
+		fmt.Fprintf(l.log, "filling with %s\n", engine.path)
+		if _, err := program.Run(l.ctx, engine.path, append(strings.Fields(e2Fill), l.e2Common(engine.path)...)...); err != nil {
 			return err
 		}
 	}
 	for round := range l.rounds {
 		for row := range e2Rows {
-			for p, program := range programs {
+			for p, engine := range engines {
 				for i := range e2Rates {
 					if round%2 == 1 { // what warms up or slows down with time hits all
 						i = len(e2Rates) - 1 - i
 					}
-					fmt.Fprintf(l.log, "round %d of %d, %d threads, cache %s, rate %d: %s\n", round+1, l.rounds, e2Rows[row].threads, e2Rows[row].cache, e2Rates[i], program.name)
-					v, lost, err := l.e2Measure(program.path, row, e2Rates[i])
+					fmt.Fprintf(l.log, "round %d of %d, %d threads, cache %s, rate %d: %s\n", round+1, l.rounds, e2Rows[row].threads, e2Rows[row].cache, e2Rates[i], engine.name)
+					v, lost, err := l.e2Measure(engine.path, row, e2Rates[i])
 					if err != nil {
 						return err
 					}
 					ops[p][row][i] = append(ops[p][row][i], v)
+					variant := fmt.Sprintf("cache %s, trace rate %d", e2Rows[row].cache, e2Rates[i])
+					l.add(engine.rocks, variant, "E2 readrandom", "point reads while the block cache is traced; rate 0 is no trace", "throughput", e2Rows[row].threads, v)
 					dropped += lost
 				}
 			}
@@ -90,12 +89,12 @@ func runE2(l *lab) error {
 	}
 	for row := range e2Rows {
 		line("published", row, e2Rows[row].published)
-		for p, program := range programs {
+		for p, engine := range engines {
 			var v [3]float64
 			for i := range v {
-				v[i] = median(ops[p][row][i])
+				v[i] = report.Median(ops[p][row][i])
 			}
-			line(program.name, row, v)
+			line(engine.name, row, v)
 		}
 	}
 	fmt.Fprintf(l.out, "\n%.0f accesses were dropped from Flatrock's traces.\nAim, with everything cached: rate 1 costs at most 15 %%, rate 100 at most 1 %%.\n", dropped)
@@ -103,15 +102,15 @@ func runE2(l *lab) error {
 }
 
 // e2Common are the flags that depend on where and how large the experiment is.
-func (l *lab) e2Common(program string) []string {
-	return []string{"--db=" + filepath.Join(l.dir, filepath.Base(program)+".db"), fmt.Sprintf("--num=%d", l.num)}
+func (l *lab) e2Common(path string) []string {
+	return []string{"--db=" + filepath.Join(l.dir, filepath.Base(path)+".db"), fmt.Sprintf("--num=%d", l.num)}
 }
 
 // e2Measure runs readrandom, and says how many reads a second it did, and how many accesses its
 // trace lacks.
-func (l *lab) e2Measure(program string, row, rate int) (ops, dropped float64, err error) {
+func (l *lab) e2Measure(path string, row, rate int) (ops, dropped float64, err error) {
 	r := e2Rows[row]
-	args := append(strings.Fields(e2Read), l.e2Common(program)...)
+	args := append(strings.Fields(e2Read), l.e2Common(path)...)
 	benchmarks := "readrandom"
 	if r.warm {
 		benchmarks = "readtocache,readrandom"
@@ -123,25 +122,23 @@ func (l *lab) e2Measure(program string, row, rate int) (ops, dropped float64, er
 		args = append(args, "--block_cache_trace_file="+file, fmt.Sprintf("--block_cache_trace_sampling_frequency=%d", rate))
 		defer func() { err = errors.Join(err, os.Remove(file)) }()
 	}
-	lines, _, err := l.child(program, args...)
+	o, err := program.Run(l.ctx, path, args...)
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, line := range lines {
-		if m := opsFormat.FindStringSubmatch(line); m != nil {
-			ops, _ = strconv.ParseFloat(m[1], 64) // the expression takes digits only
-		}
+	read, err := o.Lines.Last("readrandom")
+	if err == nil && read.Found != read.Read {
+		err = fmt.Errorf("found %d of %d keys, though each was written", read.Found, read.Read)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s %v: %w", path, args, err)
+	}
+	for _, line := range o.Lines {
 		if m := droppedFormat.FindStringSubmatch(line); m != nil {
 			dropped, _ = strconv.ParseFloat(m[1], 64)
 		}
 	}
-	if ops == 0 {
-		return 0, 0, fmt.Errorf("%s %v: expected a line of readrandom", program, args)
-	}
-	return ops, dropped, nil
+	return read.OpsPerSecond, dropped, nil
 }
 
-var (
-	opsFormat     = regexp.MustCompile(`^readrandom\s*:\s*[\d.]+ micros/op (\d+) ops/sec`)
-	droppedFormat = regexp.MustCompile(`^block cache trace : \d+ records, (\d+) dropped`)
-)
+var droppedFormat = regexp.MustCompile(`^block cache trace : \d+ records, (\d+) dropped`)

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
+
+	"github.com/flatrock-db/flatrock/bench/program"
+	"github.com/flatrock-db/flatrock/bench/report"
 )
 
 // E5: protection of each key and value in blocks (RocksDB's, 2023). 5 million keys of 32
@@ -48,9 +49,6 @@ type e5Row struct {
 type e5Result struct{ ops, cpu [][]float64 }
 
 func runE5(l *lab) error {
-	if l.num == 0 {
-		l.num = e5Keys
-	}
 	rows := []e5Row{{"Flatrock, protection 0", l.bench, 0, true}, {"Flatrock, protection 1", l.bench, 1, true}}
 	if l.dbBench != "" {
 		rows = append([]e5Row{{"RocksDB (Debian)", l.dbBench, 0, false}}, rows...)
@@ -62,7 +60,7 @@ func runE5(l *lab) error {
 		if !filled[r.program] {
 			filled[r.program] = true
 			fmt.Fprintf(l.log, "filling with %s\n", r.program)
-			if _, _, err := l.child(r.program, append(strings.Fields(e5Fill), l.e5Common(r)...)...); err != nil {
+			if _, err := program.Run(l.ctx, r.program, append(strings.Fields(e5Fill), l.e5Common(r)...)...); err != nil {
 				return err
 			}
 		}
@@ -81,6 +79,10 @@ func runE5(l *lab) error {
 				}
 				results[i].ops[c] = append(results[i].ops[c], ops)
 				results[i].cpu[c] = append(results[i].cpu[c], cpu)
+				variant := fmt.Sprintf("cache %s, protection %d", e5Caches[c].name, rows[i].protection)
+				const about = "point reads of cached blocks, whose entries have a checksum each with protection 1"
+				l.add(!rows[i].flag, variant, "E5 readrandom", about, "throughput", 1, ops)
+				l.add(!rows[i].flag, variant, "E5 readrandom", about, "cpu", 1, max(cpu, 0))
 			}
 		}
 	}
@@ -103,37 +105,23 @@ func (l *lab) e5Measure(r e5Row, cache int) (ops, cpu float64, err error) {
 	if r.flag {
 		args = append(args, fmt.Sprintf("--block_protection_bytes_per_key=%d", r.protection))
 	}
-	_, warm, err := l.child(r.program, append(args, "-benchmarks=readtocache")...)
+	warm, err := program.Run(l.ctx, r.program, append(args, "-benchmarks=readtocache")...)
 	if err != nil {
 		return 0, 0, err
 	}
-	lines, all, err := l.child(r.program, args...)
+	all, err := program.Run(l.ctx, r.program, args...)
 	if err != nil {
 		return 0, 0, err
 	}
-	average, runs, ok := findAverage(lines, "readrandom")
+	average, runs, ok := all.Lines.Average("readrandom")
 	if !ok || runs != 10 {
 		return 0, 0, fmt.Errorf("%s %v: expected the average of 10 runs of readrandom", r.program, args)
 	}
-	return average, float64((all - warm).Microseconds()) / float64(10*reads), nil
+	return average, float64((all.CPU - warm.CPU).Microseconds()) / float64(10*reads), nil
 }
 
 func e5CacheSize(cache int, num int64) int64 {
 	return int64(e5Caches[cache].bytes * float64(num) / e5Keys)
-}
-
-var averageFormat = regexp.MustCompile(`^(\S+) \[AVG\s+(\d+) runs\]\s*:\s*(\d+)`)
-
-// findAverage is the last average that the driver printed for a benchmark.
-func findAverage(lines []string, benchmark string) (ops float64, runs int, ok bool) {
-	for _, line := range lines {
-		if m := averageFormat.FindStringSubmatch(line); m != nil && m[1] == benchmark {
-			runs, _ = strconv.Atoi(m[2]) // the expression takes digits only
-			ops, _ = strconv.ParseFloat(m[3], 64)
-			ok = true
-		}
-	}
-	return ops, runs, ok
 }
 
 func (l *lab) printE5(rows []e5Row, results []e5Result) {
@@ -157,18 +145,18 @@ func (l *lab) printE5(rows []e5Row, results []e5Result) {
 	line("published cost", " %9.1f%%", func(c int) float64 { return 100 * (1 - e5Caches[c].protected/e5Caches[c].published) })
 	fmt.Fprintln(l.out)
 	for i, r := range rows {
-		line(r.name, " %10.0f", func(c int) float64 { return median(results[i].ops[c]) })
+		line(r.name, " %10.0f", func(c int) float64 { return report.Median(results[i].ops[c]) })
 	}
 	last := len(rows) - 1
 	line("cost", " %9.1f%%", func(c int) float64 {
-		return 100 * (1 - median(results[last].ops[c])/median(results[last-1].ops[c]))
+		return 100 * (1 - report.Median(results[last].ops[c])/report.Median(results[last-1].ops[c]))
 	})
 	fmt.Fprintln(l.out, "\nCPU microseconds a read, user and system; start-up and readtocache are subtracted")
 	for i, r := range rows {
-		line(r.name, " %10.3f", func(c int) float64 { return median(results[i].cpu[c]) })
+		line(r.name, " %10.3f", func(c int) float64 { return report.Median(results[i].cpu[c]) })
 	}
 	line("cost", " %9.1f%%", func(c int) float64 {
-		return 100 * (median(results[last].cpu[c])/median(results[last-1].cpu[c]) - 1)
+		return 100 * (report.Median(results[last].cpu[c])/report.Median(results[last-1].cpu[c]) - 1)
 	})
 	fmt.Fprintln(l.out, "\nAim: a cost of at most 5 % with everything cached, and 10 % at 8 MB. Debian's RocksDB 7.8.3 has assertions on and does not know the option.")
 }

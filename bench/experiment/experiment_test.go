@@ -27,7 +27,7 @@ func TestE5PrintsItsTableBesideThePublishedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	args := []string{"-num=50000", "-rounds=1", "-dir=" + dir, "-bench=" + driver, "-db_bench=" + filepath.Join(dir, "none"), "e5"}
+	args := []string{"-num=50000", "-rounds=1", "-dir=" + dir, "-bench=" + driver, "-db_bench=none", "e5"}
 	if err := run(context.Background(), args, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -67,13 +67,13 @@ case "$*" in
 *frequency=100) ops=995 ;;
 esac
 echo "readtocache  :       1.000 micros/op 77 ops/sec 1.000 seconds 1 operations;"
-echo "readrandom   :       1.000 micros/op $ops ops/sec 1.000 seconds 1 operations;"
+echo "readrandom   :       1.000 micros/op $ops ops/sec 1.000 seconds 1 operations; (1 of 1 found)"
 `
 	if err := os.WriteFile(driver, []byte(fake), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	args := []string{"-num=100000", "-rounds=2", "-duration=3s", "-dir=" + dir, "-bench=" + driver, "-db_bench=" + filepath.Join(dir, "none"), "e2"}
+	args := []string{"-num=100000", "-rounds=2", "-duration=3s", "-dir=" + dir, "-bench=" + driver, "-db_bench=none", "e2"}
 	if err := run(context.Background(), args, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestExperimentsAreListedAndNamesChecked(t *testing.T) {
 	if err := run(context.Background(), nil, io.Discard, &log); err != nil || !strings.Contains(log.String(), "e5") {
 		t.Errorf("%v:\n%s", err, log.String())
 	}
-	for _, args := range [][]string{{"e99"}, {"e5", "more"}, {"-rounds=0", "e5"}, {"-nonsense"}} {
+	for _, args := range [][]string{{"e99"}, {"e5", "more"}, {"-rounds=-1", "e5"}, {"e5", "-num=1", "-scale=1"}, {"e5", "-db_bench=/none/such"}, {"-nonsense"}} {
 		if err := run(context.Background(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v: no error", args)
 		}
