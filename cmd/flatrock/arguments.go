@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/hex"
+	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +81,23 @@ func (a *arguments) number(name string, missing uint64) (uint64, error) {
 		return 0, usagef("--%s: expected a number, found %q", name, o.value)
 	}
 	return n, nil
+}
+
+// limits reads --max_decompressed_size and --file_mode, which RocksDB's tools do not have; zero stands for
+// the defaults.
+func (a *arguments) limits() (maxDecompressed int64, mode fs.FileMode, err error) {
+	n, err := a.number("max_decompressed_size", 0)
+	if err == nil && n > math.MaxInt64 {
+		err = usagef("--max_decompressed_size: expected a number of bytes, found %d", n)
+	}
+	if err == nil && a.has("file_mode") {
+		var m uint64
+		if m, err = strconv.ParseUint(a.text("file_mode"), 8, 32); err != nil || m == 0 {
+			err = usagef("--file_mode: expected an octal mode such as 0600, found %q", a.text("file_mode"))
+		}
+		mode = fs.FileMode(m)
+	}
+	return int64(n), mode, err
 }
 
 // fromHex reads RocksDB's form of binary text, 0x and pairs of digits.

@@ -17,6 +17,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/optionsfile"
+	"github.com/flatrock-db/flatrock/internal/progress"
 	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -30,8 +31,10 @@ damaged and orphaned files, checksums, ends of logs), and advises. It writes not
     --no-checksums  do not read table and blob files whole
     --json          the report as one object
     --wal_dir=DIR   where the logs are, if not in the database's directory
+    --max_decompressed_size=N  take what holds more bytes decompressed as damage
 
-The exit status is 0 if all is well, 1 with warnings, 2 with errors.
+The exit status is 0 if all is well, 1 with warnings, 2 with errors. Severities have
+colours on a terminal, unless NO_COLOR is set.
 
 Examples:
     flatrock doctor /data/db
@@ -93,6 +96,7 @@ type doctor struct {
 	diagnosis
 	state *manifest.State
 	names map[string]bool
+	shown filesShown
 }
 
 // exitStatus is an end with that status, about which all has been said.
@@ -113,7 +117,7 @@ func (a *app) doctor(args []string) error {
 	if d.has("help") {
 		return a.help([]string{"doctor"})
 	}
-	if name, found := d.unknown([]string{"json", "no-checksums", "wal_dir", "db"}); found {
+	if name, found := d.unknown([]string{"json", "no-checksums", "wal_dir", "db", "max_decompressed_size"}); found {
 		return usagef("Invalid command-line option %s", name)
 	}
 	if d.has("db") {
@@ -122,9 +126,15 @@ func (a *app) doctor(args []string) error {
 	if len(d.words) != 1 || d.words[0] == "" {
 		return usagef("doctor wants one directory; see flatrock help doctor")
 	}
+	var err error
+	if d.maxDecompressed, _, err = d.limits(); err != nil {
+		return err
+	}
 	d.dir = d.words[0]
 	d.Directory = d.dir
-	if err := d.examine(); err != nil {
+	end := a.showProgress(false, d.shown.line)
+	err = d.examine()
+	if end(); err != nil {
 		return err
 	}
 	status := exitStatus(0)
@@ -137,11 +147,10 @@ func (a *app) doctor(args []string) error {
 		status, d.Status = 1, "warning"
 	}
 	slices.SortStableFunc(d.Findings, func(a, b finding) int { return cmp.Compare(a.Severity, b.Severity) }) // errors first
-	var err error
 	if d.flag("json") {
 		err = d.jsonValue(d.diagnosis)
 	} else {
-		_, err = d.out.WriteString(d.render())
+		_, err = d.out.WriteString(d.render(paint(progress.Colour(a.to))))
 	}
 	if err == nil && status != 0 {
 		return status
@@ -176,9 +185,14 @@ func (d *doctor) examine() error {
 	d.readManifest()
 	d.readOptions()
 	if d.state != nil {
-		d.checkFiles()
+		if err := d.checkFiles(); err != nil {
+			return err
+		}
 	}
 	if err := d.checkLogs(); err != nil {
+		return err
+	}
+	if err := d.ctx.Err(); err != nil {
 		return err
 	}
 	d.tryOpen()
@@ -344,18 +358,39 @@ func engine(dir string) string {
 }
 
 // checkFiles compares the directory with the MANIFEST, and reads the files.
-func (d *doctor) checkFiles() {
+func (d *doctor) checkFiles() error {
 	live := map[uint64]bool{}
+	done, total := int64(0), int64(0)
+	for _, f := range d.state.Families {
+		blobs, _ := f.Version.BlobBytes()
+		total += int64(f.Version.TotalBytes() + blobs)
+	}
+	begin := func(file string, size uint64) error {
+		d.shown.at(file, done, total)
+		done += int64(size)
+		return d.ctx.Err()
+	}
 	for i, f := range d.state.Families {
 		for _, files := range f.Version.Levels {
 			for _, m := range files {
 				live[m.Number] = true
+				if err := begin(manifest.TableName("", m.Number), m.Size); err != nil {
+					return err
+				}
 				d.checkTable(&d.Families[i], m)
+				if err := d.ctx.Err(); err != nil {
+					return err
+				}
 			}
 		}
 		for _, b := range f.Version.Blobs {
 			live[b.Number] = true
-			d.checkBlob(f.Name, b.Number)
+			if err := begin(manifest.BlobName("", b.Number), b.Bytes); err != nil {
+				return err
+			}
+			if err := d.checkBlob(f.Name, b.Number); err != nil {
+				return err
+			}
 		}
 	}
 	oldManifests := 0
@@ -376,6 +411,7 @@ func (d *doctor) checkFiles() {
 	if oldManifests > 0 {
 		d.warn("opening it for writing removes those that are older", "%d MANIFEST files that CURRENT does not name", oldManifests)
 	}
+	return nil
 }
 
 func (d *doctor) checkTable(f *familyReport, m *manifest.FileMetadata) {
@@ -395,9 +431,9 @@ func (d *doctor) checkTable(f *familyReport, m *manifest.FileMetadata) {
 		d.fail("bring it back from a backup; or "+adviseRepair, "%s of column family %q has %d bytes, and the MANIFEST says %d", name, f.Name, info.Size(), m.Size)
 		return
 	}
-	t, err := openTableFile(path, tableOptions{largestSeq: m.LargestSeq, inDatabase: true, comparator: f.Comparator})
+	t, err := openTableFile(path, tableOptions{largestSeq: m.LargestSeq, inDatabase: true, comparator: f.Comparator, maxDecompressed: d.maxDecompressed})
 	if err == nil && !d.flag("no-checksums") {
-		err = verifyTable(t)
+		err = t.verify(d.ctx)
 		d.TablesVerified++
 	}
 	if t != nil {
@@ -406,18 +442,13 @@ func (d *doctor) checkTable(f *familyReport, m *manifest.FileMetadata) {
 		}
 		err = errors.Join(err, t.Close())
 	}
-	if err != nil {
+	if err != nil && d.ctx.Err() == nil {
 		d.fail("bring it back from a backup; or "+adviseRepair, "%s of column family %q: %v", name, f.Name, err)
 	}
 }
 
-func verifyTable(t *tableFile) (err error) {
-	old := mmapfs.Guard()
-	defer mmapfs.Unguard(old, &err)
-	return t.VerifyChecksums()
-}
-
-func (d *doctor) checkBlob(family string, number uint64) {
+// checkBlob fails if it is interrupted.
+func (d *doctor) checkBlob(family string, number uint64) error {
 	path := manifest.BlobName(d.dir, number)
 	f, err := mmapfs.OS.Open(path)
 	var b *blob.Reader
@@ -425,14 +456,19 @@ func (d *doctor) checkBlob(family string, number uint64) {
 		b, err = blob.Open(f)
 	}
 	if err == nil {
+		b.Limit(d.maxDecompressed)
 		if !d.flag("no-checksums") {
-			err = b.Each(func(blob.Record) error { return nil })
+			err = b.Each(func(blob.Record) error { return d.ctx.Err() })
 		}
 		err = errors.Join(err, b.Close())
 	}
-	if err != nil {
+	switch interrupted := d.ctx.Err(); {
+	case interrupted != nil:
+		return interrupted
+	case err != nil:
 		d.fail("bring it back from a backup; or "+adviseRepair, "%s of column family %q: %v", filepath.Base(path), family, err)
 	}
+	return nil
 }
 
 // checkLogs reads the logs, and tells a torn end from damage.
@@ -468,11 +504,11 @@ func (d *doctor) checkLogs() error {
 	slices.SortFunc(d.Logs, func(a, b logReport) int { return cmp.Compare(a.Number, b.Number) })
 	slices.SortFunc(needed, func(a, b wal.LogFile) int { return cmp.Compare(a.Number, b.Number) })
 	read := func(mode wal.RecoveryMode, count bool) (*wal.Replayer, error) {
-		r := wal.NewReplayer(wal.ReplayOptions{FS: mmapfs.OS, Mode: mode, Oldest: oldest, Apply: func(log, _ uint64, _ *wal.Op) error {
+		r := wal.NewReplayer(wal.ReplayOptions{FS: mmapfs.OS, Mode: mode, Oldest: oldest, MaxRecord: d.maxDecompressed, Apply: func(log, _ uint64, _ *wal.Op) error {
 			if i := slices.IndexFunc(d.Logs, func(l logReport) bool { return l.Number == log }); count && i >= 0 {
 				d.Logs[i].Operations++
 			}
-			return nil
+			return d.ctx.Err()
 		}})
 		return r, r.Replay(needed...)
 	}
@@ -482,6 +518,9 @@ func (d *doctor) checkLogs() error {
 	}
 	if open := r.Prepared(); len(open) > 0 {
 		d.warn("settle it with RocksDB; Flatrock opens the database read-only", "the logs hold %d transactions that are prepared, neither committed nor rolled back", len(open))
+	}
+	if err := d.ctx.Err(); err != nil {
+		return err
 	}
 	if _, err := read(wal.AbsoluteConsistency, false); err != nil {
 		if _, tail := read(wal.TolerateCorruptedTailRecords, false); tail == nil {
@@ -524,68 +563,5 @@ func (d *doctor) tryOpen() {
 		d.warn("it opens in the program that has what is missing here", "it does not open with what this tool has: %v", err)
 	case err != nil:
 		d.fail(adviseRepair, "it does not open: %v", err)
-	}
-}
-
-// render is the report for people.
-func (d *doctor) render() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", d.Directory)
-	if d.Engine != "" {
-		fmt.Fprintf(&b, "  last opened by %s\n", d.Engine)
-	}
-	if d.WrittenAs != "" {
-		fmt.Fprintf(&b, "  options written as %s\n", d.WrittenAs)
-	}
-	if d.DBID != "" {
-		fmt.Fprintf(&b, "  id %s\n", d.DBID)
-	}
-	if d.Manifest != "" {
-		fmt.Fprintf(&b, "  %s, last sequence number %d\n", d.Manifest, d.LastSeq)
-	}
-	if d.OldestData != "" {
-		fmt.Fprintf(&b, "  oldest data %s\n", d.OldestData)
-	}
-	printOptions(&b, "  ", d.diagnosis.Options)
-	for _, f := range d.Families {
-		fmt.Fprintf(&b, "\nColumn family %d %q: %s tables, %s\n", f.ID, f.Name, f.Format, f.Comparator)
-		for _, l := range f.Levels {
-			fmt.Fprintf(&b, "  level %d: %d files, %s\n", l.Level, l.Files, bytesText(l.Bytes))
-		}
-		if f.BlobFiles > 0 {
-			fmt.Fprintf(&b, "  %d blob files, %s\n", f.BlobFiles, bytesText(f.BlobBytes))
-		}
-		printOptions(&b, "  ", f.Options)
-	}
-	if len(d.Logs) > 0 {
-		b.WriteString("\nLogs\n")
-	}
-	for _, l := range d.Logs {
-		what := fmt.Sprintf("%d operations", l.Operations)
-		if !l.Needed {
-			what = "obsolete"
-		}
-		fmt.Fprintf(&b, "  %06d.log: %s, %s\n", l.Number, bytesText(uint64(l.Bytes)), what)
-	}
-	b.WriteString("\n")
-	for _, f := range d.Findings {
-		fmt.Fprintf(&b, "%s: %s\n", f.Severity, f.What)
-		if f.Advice != "" {
-			fmt.Fprintf(&b, "    advice: %s\n", f.Advice)
-		}
-	}
-	if len(d.Findings) == 0 {
-		b.WriteString("All is well.")
-		if d.TablesVerified > 0 {
-			fmt.Fprintf(&b, " The checksums of %d table files are right.", d.TablesVerified)
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
-
-func printOptions(b *strings.Builder, indent string, m map[string]string) {
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		fmt.Fprintf(b, "%s%s=%s\n", indent, k, m[k])
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -242,4 +243,15 @@ func decodeObject(t testing.TB, text string) map[string]any {
 		t.Fatalf("%v: %s", err, text)
 	}
 	return m
+}
+
+// paths are the files of that pattern, by name.
+func paths(t testing.TB, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
 }

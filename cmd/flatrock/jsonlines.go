@@ -55,11 +55,31 @@ func (a *app) jsonFamilyEntry(cf string, e entry) error {
 	return err
 }
 
+// jsonFileEntry writes {"file":name,"offset":n,"k":hex,"v":hex}, for a record of a blob file.
+func (a *app) jsonFileEntry(file string, offset uint64, key, value []byte) error {
+	line := append(appendNameField([]byte{'{'}, "file", file), `,"offset":`...)
+	line = append(strconv.AppendUint(line, offset, 10), ',')
+	line = append(appendHexField(line, "k", key), ',')
+	line = append(appendHexField(line, "v", value), "}\n"...)
+	_, err := a.out.Write(line)
+	return err
+}
+
 // jsonKey writes {"cf":name,"k":hex,"v":hex}.
 func (a *app) jsonKey(cf string, key, value []byte) error {
 	line := append(appendNameField([]byte{'{'}, "cf", cf), ',')
 	line = append(appendHexField(line, "k", key), ',')
 	line = append(appendHexField(line, "v", value), "}\n"...)
+	_, err := a.out.Write(line)
+	return err
+}
+
+// jsonTimedKey writes {"cf":name,"k":hex,"v":hex,"written":n}.
+func (a *app) jsonTimedKey(cf string, key, value []byte, written int32) error {
+	line := append(appendNameField([]byte{'{'}, "cf", cf), ',')
+	line = append(appendHexField(line, "k", key), ',')
+	line = append(appendHexField(line, "v", value), `,"written":`...)
+	line = append(strconv.AppendInt(line, int64(written), 10), "}\n"...)
 	_, err := a.out.Write(line)
 	return err
 }

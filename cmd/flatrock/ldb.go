@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
+	"strings"
 
 	flatrock "github.com/flatrock-db/flatrock"
 	"github.com/flatrock-db/flatrock/internal/optionsfile"
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // ldb is one run of a command of ldb.
@@ -20,6 +23,13 @@ type ldb struct {
 	keyHex    bool
 	valueHex  bool
 	json      bool
+	ttl       bool // values end in the time when they were written
+
+	severalFiles bool // JSON lines name the file
+
+	maxDecompressed int64       // of --max_decompressed_size
+	fileMode        fs.FileMode // of --file_mode
+	statistics      *statistics.Statistics
 }
 
 // ldbCommand is a command of ldb.
@@ -27,26 +37,57 @@ type ldbCommand struct {
 	name    string
 	usage   string // what follows the name
 	about   string
+	more    string   // in the help of the command alone
 	options []string // beyond commonOptions
 	noDB    bool     // works without --db
 	run     func(l *ldb) error
 }
 
+// takesWords reports whether the command has arguments besides options.
+func (c *ldbCommand) takesWords() bool {
+	return strings.Contains(c.usage, "<") || strings.Contains(c.usage, "[FILE]") || c.name == "dump_all" // which says so itself
+}
+
+// ldbNames are the names of all commands.
+func ldbNames() (names []string) {
+	for _, c := range ldbCommands() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 // commonOptions are taken by every command.
 var commonOptions = []string{"db", "column_family", "hex", "key_hex", "value_hex", "json", "try_load_options",
 	"ignore_unknown_options", "disable_consistency_checks", "wal_recovery_mode", "wal_dir", "secondary_path",
-	"bloom_bits", "fix_prefix_len", "compression_type", "compression_max_dict_bytes", "block_size", "auto_compaction", "write_buffer_size", "file_size"}
+	"bloom_bits", "fix_prefix_len", "compression_type", "compression_max_dict_bytes", "block_size", "auto_compaction", "write_buffer_size", "file_size",
+	"db_write_buffer_size", "merge_operator", "max_decompressed_size", "file_mode"}
 
-// refusedOptions are RocksDB's options that every command knows and none serves.
-var refusedOptions = []string{"env_uri", "fs_uri", "ttl", "timestamp", "start_time", "end_time", "read_timestamp",
-	"db_write_buffer_size", "stats", "bucket", "enable_blob_files", "min_blob_size", "blob_file_size",
-	"blob_compression_type", "enable_blob_garbage_collection", "blob_garbage_collection_age_cutoff",
-	"blob_garbage_collection_force_threshold", "blob_compaction_readahead_size", "decode_blob_index", "dump_uncompressed_blobs"}
+// Why options of RocksDB's are known, and not served.
+const (
+	whyEnvironment = "Flatrock works on the operating system's files alone, and has no other environments or file systems to choose by a URI"
+	whyTimestamp   = "user-defined timestamps are not built in Flatrock; it refuses to open column families that have them"
+	whyBlobs       = "Flatrock reads blob files and keeps those there are, and does not write them"
+	whyFollower    = "followers are not built in Flatrock; --secondary_path reads beside the process that has the database open"
+)
 
-// notBuiltCommands belong to features that Flatrock does not have yet.
-var notBuiltCommands = []string{"put_entity", "get_entity",
-	"reduce_levels", "change_compaction_style",
-	"unsafe_remove_sst_file", "update_manifest"}
+// refusedOptions are RocksDB's options that every command knows and none serves, with the reason.
+var refusedOptions = map[string]string{
+	"env_uri": whyEnvironment, "fs_uri": whyEnvironment, "backup_env_uri": whyEnvironment, "backup_fs_uri": whyEnvironment,
+	"read_timestamp": whyTimestamp, "leader_path": whyFollower,
+	"enable_blob_files": whyBlobs, "min_blob_size": whyBlobs, "blob_file_size": whyBlobs, "blob_compression_type": whyBlobs,
+	"enable_blob_garbage_collection": whyBlobs, "blob_garbage_collection_age_cutoff": whyBlobs, "blob_garbage_collection_force_threshold": whyBlobs,
+	"blob_compaction_readahead_size": whyBlobs, "blob_file_starting_level": whyBlobs, "prepopulate_blob_cache": whyBlobs,
+}
+
+// refused is the first option, by name, that is known and not served.
+func (a *arguments) refused() error {
+	for _, name := range slices.Sorted(maps.Keys(a.options)) {
+		if why, ok := refusedOptions[name]; ok {
+			return fmt.Errorf("--%s is not supported: %s. Nothing was done", name, why)
+		}
+	}
+	return nil
+}
 
 // failedf is a command's failure in RocksDB's words.
 func failedf(format string, args ...any) error {
@@ -59,6 +100,9 @@ func (a *app) ldb(args []string) error {
 		_, err := fmt.Fprintln(a.out, "ldb (Flatrock, as RocksDB 7.8.3)")
 		return err
 	}
+	if len(l.words) > 0 && l.words[0] == "help" {
+		return a.help(append([]string{"ldb"}, l.words[1:]...))
+	}
 	if len(l.words) == 0 || l.has("help") {
 		if !l.has("help") && len(args) > 0 {
 			return usagef("Command not specified; see flatrock help ldb")
@@ -67,25 +111,20 @@ func (a *app) ldb(args []string) error {
 	}
 	name := l.words[0]
 	l.words = l.words[1:]
-	if slices.Contains(notBuiltCommands, name) {
-		return notBuilt("ldb " + name)
-	}
 	i := slices.IndexFunc(ldbCommands(), func(c ldbCommand) bool { return c.name == name })
 	if i < 0 {
-		return usagef("Unknown command %q; see flatrock help ldb", name)
+		return usagef("Unknown command %q%s; see flatrock help ldb", name, didYouMean(name, ldbNames()))
 	}
 	return l.start(ldbCommands()[i])
 }
 
 // start checks the options and runs the command.
 func (l *ldb) start(c ldbCommand) (err error) {
-	if name, found := l.unknown(commonOptions, refusedOptions, c.options); found {
-		return usagef("Invalid command-line option %s", name)
+	if err := l.refused(); err != nil {
+		return err
 	}
-	for _, name := range refusedOptions {
-		if l.has(name) && !slices.Contains(c.options, name) {
-			return notBuilt(fmt.Sprintf("ldb %s --%s", c.name, name))
-		}
+	if name, found := l.unknown(commonOptions, c.options); found {
+		return usagef("Invalid command-line option %s for %s%s; see flatrock help ldb %s", name, c.name, didYouMean(name, slices.Concat(commonOptions, c.options)), c.name)
 	}
 	l.dir = l.text("db")
 	if l.dir == "" && !c.noDB {
@@ -95,13 +134,21 @@ func (l *ldb) start(c ldbCommand) (err error) {
 	if l.has("column_family") {
 		l.family = l.text("column_family")
 	}
+	if len(l.words) > 0 && !c.takesWords() { // passed over, as in RocksDB's ldb; perhaps an option without its dashes
+		fmt.Fprintf(l.err, "Warning: %s takes no arguments, and passes over %q\n", c.name, l.words)
+	}
+	l.ttl = l.flag("ttl")
 	l.keyHex, l.valueHex, l.json = l.flag("hex") || l.flag("key_hex"), l.flag("hex") || l.flag("value_hex"), l.flag("json")
+	if l.maxDecompressed, l.fileMode, err = l.limits(); err != nil {
+		return err
+	}
 	return c.run(l)
 }
 
 // open opens the database, with the options stored in it.
 func (l *ldb) open(readOnly bool) (*flatrock.DB, error) {
-	o := flatrock.Options{ReadOnly: readOnly, CreateIfMissing: !readOnly && l.flag("create_if_missing"), WALDir: l.text("wal_dir")}
+	o := flatrock.Options{ReadOnly: readOnly, CreateIfMissing: !readOnly && l.flag("create_if_missing"), WALDir: l.text("wal_dir"),
+		MaxDecompressedSize: l.maxDecompressed, FileMode: l.fileMode, Statistics: l.statistics}
 	mode, err := l.recoveryModeName()
 	if err != nil {
 		return nil, err

@@ -18,6 +18,13 @@ import (
 // their names: nothing here seeks.
 func (l *ldb) state(o manifest.RecoverOptions) (*manifest.State, error) {
 	o.Comparator = func(_, name string) (keys.Comparator, error) { return orderNamed(name).Comparator(), nil }
+	onEdit := o.OnEdit
+	o.OnEdit = func(e *manifest.VersionEdit, offset int64) error {
+		if err := l.ctx.Err(); err != nil || onEdit == nil {
+			return err
+		}
+		return onEdit(e, offset)
+	}
 	return manifest.Recover(mmapfs.OS, l.dir, o)
 }
 
@@ -131,7 +138,7 @@ func (l *ldb) filesByName(s *manifest.State, files []liveFile) error {
 	}
 	for _, f := range s.Families {
 		for _, b := range f.Version.Blobs {
-			lines = append(lines, line{b.Number, fmt.Sprintf("%s : column family '%s'", l.blobPath(b.Number), f.Name)})
+			lines = append(lines, line{b.Number, fmt.Sprintf("%s, column family '%s'", l.blobPath(b.Number), f.Name)})
 		}
 	}
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.number, b.number) })
@@ -165,7 +172,7 @@ func (l *ldb) filesByLevel(s *manifest.State, files []liveFile) error {
 
 // openLive opens a table file of the database and compares its size with the MANIFEST.
 func (l *ldb) openLive(m *manifest.FileMetadata) (*tableFile, error) {
-	o := tableOptions{largestSeq: m.LargestSeq, inDatabase: true}
+	o := tableOptions{largestSeq: m.LargestSeq, inDatabase: true, maxDecompressed: l.maxDecompressed}
 	path := manifest.TableName(l.dir, m.Number)
 	st, err := mmapfs.OS.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -250,11 +257,19 @@ func (l *ldb) dumpFile(path string) error {
 	kind, _, ok := manifest.ParseName(filepath.Base(path))
 	switch {
 	case ok && kind == manifest.KindTable:
-		return l.dumpTable(path, tableOptions{})
+		return l.dumpTable(path, tableOptions{maxDecompressed: l.maxDecompressed})
 	case ok && kind == manifest.KindLog:
 		return l.dumpLog(path, true, true)
 	case ok && kind == manifest.KindManifest:
 		return l.dumpManifest(path, false)
+	case ok && kind == manifest.KindBlob:
+		if err := l.dumpBlobs(path); err != nil {
+			return failedf("%w", err)
+		}
+		return nil
+	}
+	if path == dash {
+		return failedf("--path=-: the name of a file tells what it is; sst_dump, dump_wal and manifest_dump take -")
 	}
 	return failedf("Invalid file: %s", filepath.Base(path))
 }
@@ -264,7 +279,11 @@ func (l *ldb) manifestDump() error {
 	if err != nil {
 		return err
 	}
-	return l.dumpManifest(path, l.flag("verbose"))
+	path, remove, err := l.spooled(path, manifest.ManifestBase(1))
+	if err != nil {
+		return failedf("%w", err)
+	}
+	return errors.Join(l.dumpManifest(path, l.flag("verbose")), remove())
 }
 
 // manifestPath is what --path says, or the MANIFEST of the database.

@@ -73,6 +73,14 @@ func (v *internalView) close() (err error) {
 	return err
 }
 
+// entries is about how many there are.
+func (v *internalView) entries() (n int64) {
+	for _, t := range v.tables {
+		n += int64(min(t.Properties().NumEntries, 1<<40))
+	}
+	return n
+}
+
 // replay reads what the logs have for the family into a memtable.
 func (v *internalView) replay(l *ldb, s *manifest.State, family *manifest.ColumnFamily) error {
 	name, err := l.recoveryModeName()
@@ -112,7 +120,10 @@ func (v *internalView) replay(l *ldb, s *manifest.State, family *manifest.Column
 	if err != nil {
 		return err
 	}
-	r := wal.NewReplayer(wal.ReplayOptions{FS: mmapfs.OS, Mode: mode, Apply: func(log, seq uint64, op *wal.Op) error {
+	r := wal.NewReplayer(wal.ReplayOptions{FS: mmapfs.OS, Mode: mode, Oldest: s.MinLogNumber(), MaxRecord: l.maxDecompressed, Apply: func(log, seq uint64, op *wal.Op) error {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
 		if op.CF != family.ID || log < family.LogNumber {
 			return nil
 		}
@@ -164,12 +175,18 @@ func (l *ldb) internalDump() error {
 	if err != nil {
 		return err
 	}
+	if l.flag("stats") { // of the database as it opens, which the rest here does without
+		if err := l.withFamily(true, l.statsOf); err != nil {
+			return err
+		}
+	}
 	v, err := l.openInternal()
 	if err != nil {
 		return err
 	}
 	count, countOnly := l.newPrefixCount(), l.flag("count_only")
 	n := int64(0)
+	seen, end := l.count(!countOnly, "entries", v.entries())
 	err = v.each(r.from, func(e entry) (err error) {
 		if r.to != nil && v.order.Compare(e.key, r.to) >= 0 {
 			return errStop
@@ -178,6 +195,7 @@ func (l *ldb) internalDump() error {
 			return err
 		}
 		n++
+		seen.done.Store(n)
 		switch {
 		case l.json && !countOnly:
 			err = l.jsonFamilyEntry(l.family, e)
@@ -191,6 +209,7 @@ func (l *ldb) internalDump() error {
 		}
 		return err
 	})
+	end()
 	if err = errors.Join(err, v.close()); err != nil {
 		return failedf("%w", err)
 	}
@@ -207,12 +226,17 @@ func (l *ldb) internalDump() error {
 }
 
 func (l *ldb) printInternal(e entry) error {
-	key, value := cText([]byte(internalKeyText(e, l.keyHex))), ""
-	if l.valueHex {
+	key := cText([]byte(internalKeyText(e, l.keyHex)))
+	value, decoded, err := blobText(e, l.flag("decode_blob_index"), l.valueHex)
+	switch {
+	case err != nil:
+		return err
+	case decoded:
+	case l.valueHex:
 		value = upperHex(e.value)
-	} else {
+	default:
 		value = cText(e.value)
 	}
-	_, err := fmt.Fprintf(l.out, "%s => %s\n", key, value)
+	_, err = fmt.Fprintf(l.out, "%s => %s\n", key, value)
 	return err
 }

@@ -69,6 +69,12 @@ var tunings = []tuning{
 		o.Compression, o.CompressionPerLevel = c, nil
 		return nil
 	}},
+	{"merge_operator", func(o *flatrock.ColumnFamilyOptions, value string) (err error) {
+		if o.MergeOperator, err = flatrock.ParseMergeOperator(value); err != nil {
+			return failedf("%w", err)
+		}
+		return nil
+	}},
 	{"auto_compaction", func(o *flatrock.ColumnFamilyOptions, value string) error {
 		on, err := strconv.ParseBool(value)
 		if err != nil {
@@ -86,6 +92,16 @@ func (l *ldb) override(o *flatrock.Options) error {
 	if err != nil {
 		return err
 	}
+	if l.has("db_write_buffer_size") {
+		n, err := strconv.ParseInt(l.text("db_write_buffer_size"), 0, 64)
+		switch {
+		case err != nil:
+			return failedf("db_write_buffer_size has an invalid value")
+		case n < 0:
+			return failedf("db_write_buffer_size must be >= 0.")
+		}
+		o.DBWriteBufferSize = n
+	}
 	tuned := false
 	for _, t := range tunings {
 		if l.has(t.name) {
@@ -95,7 +111,7 @@ func (l *ldb) override(o *flatrock.Options) error {
 			tuned = true
 		}
 	}
-	if stored && !tuned {
+	if stored && !tuned && !l.ttl {
 		return nil
 	}
 	if o.ColumnFamilies, err = l.families(stored, o); err != nil {
@@ -109,6 +125,9 @@ func (l *ldb) override(o *flatrock.Options) error {
 				}
 			}
 		}
+	}
+	if l.ttl {
+		return l.ttlOperators(o.ColumnFamilies)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +14,7 @@ import (
 )
 
 // propertyNames are for help.
-func propertyNames() string { return strings.Join(flatrock.PropertyNames(), ", ") }
+func propertyNames() string { return strings.Join(flatrock.PropertyNames(), "\n    ") }
 
 // getProperty prints a property of the database as it is opened by nobody else. Those that
 // are several figures come a line each, as from RocksDB.
@@ -58,24 +60,37 @@ func (l *ldb) getProperty() error {
 	})
 }
 
-// fileChecksums prints the checksums of whole table files that the MANIFEST has, by
+// fileChecksums prints the checksums of whole table and blob files that the MANIFEST has, by
 // number. RocksDB prints them in any order.
 func (l *ldb) fileChecksums() error {
 	s, err := l.manifestState()
 	if err != nil {
 		return err
 	}
-	files := liveFiles(s)
-	slices.SortFunc(files, func(a, b liveFile) int { return int(int64(a.meta.Number - b.meta.Number)) })
+	type sum struct {
+		number   uint64
+		function string
+		value    []byte
+	}
+	var files []sum
+	for _, f := range liveFiles(s) {
+		files = append(files, sum{f.meta.Number, f.meta.ChecksumFunc, f.meta.Checksum})
+	}
+	for _, f := range s.Families {
+		for _, b := range f.Version.Blobs {
+			files = append(files, sum{b.Number, b.ChecksumMethod, b.ChecksumValue})
+		}
+	}
+	slices.SortFunc(files, func(a, b sum) int { return cmp.Compare(a.number, b.number) })
 	for _, f := range files {
-		function := f.meta.ChecksumFunc
+		function := f.function
 		if function == "" {
 			function = "Unknown"
 		}
 		if l.json {
-			err = l.jsonValue(map[string]any{"number": f.meta.Number, "function": function, "checksum": fmt.Sprintf("%x", f.meta.Checksum)})
+			err = l.jsonValue(map[string]any{"number": f.number, "function": function, "checksum": fmt.Sprintf("%x", f.value)})
 		} else {
-			_, err = fmt.Fprintf(l.out, "%d, %s, %s\n", f.meta.Number, function, shown(f.meta.Checksum, l.flag("hex")))
+			_, err = fmt.Fprintf(l.out, "%d, %s, %s\n", f.number, function, shown(f.value, l.flag("hex")))
 		}
 		if err != nil {
 			return err
@@ -93,8 +108,12 @@ func (l *ldb) manifestState() (*manifest.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := l.stateOf(path, manifest.RecoverOptions{})
+	path, remove, err := l.spooled(path, manifest.ManifestBase(1))
 	if err != nil {
+		return nil, failedf("%w", err)
+	}
+	s, err := l.stateOf(path, manifest.RecoverOptions{})
+	if err = errors.Join(err, remove()); err != nil {
 		return nil, failedf("%s: %w", path, err)
 	}
 	return s, nil

@@ -50,8 +50,11 @@ func (l *ldb) queryLine(cf *flatrock.ColumnFamily, line string) error {
 		if err != nil {
 			return err
 		}
-		if err := cf.Put(nil, key, value); err != nil {
+		if err := cf.Put(nil, key, l.stored(value)); err != nil {
 			return failedf("put %s failed: %w", words[1], err)
+		}
+		if l.json {
+			return l.ok()
 		}
 		_, err = fmt.Fprintf(l.out, "Successfully put %s %s\n", words[1], words[2])
 		return err
@@ -63,8 +66,14 @@ func (l *ldb) queryLine(cf *flatrock.ColumnFamily, line string) error {
 		if err := cf.Delete(nil, key); err != nil {
 			return failedf("delete %s failed: %w", words[1], err)
 		}
+		if l.json {
+			return l.ok()
+		}
 		_, err = fmt.Fprintf(l.out, "Successfully deleted %s\n", words[1])
 		return err
+	}
+	if l.json {
+		return l.jsonValue(map[string]string{"error": "Unknown command " + line})
 	}
 	_, err := fmt.Fprintf(l.out, "Unknown command %s\n", line)
 	return err
@@ -76,12 +85,20 @@ func (l *ldb) queryGet(cf *flatrock.ColumnFamily, word string) error {
 		return err
 	}
 	value, err := cf.Get(nil, key, nil)
+	if err == nil {
+		value, err = l.loaded(value)
+	}
 	switch {
+	case errors.Is(err, flatrock.ErrNotFound) && l.json:
+		return l.jsonMissing(l.family, key)
 	case errors.Is(err, flatrock.ErrNotFound):
 		fmt.Fprintf(l.out, "Not found %s\n", word)
 		return failedf("")
 	case err != nil:
 		return failedf("get %s failed: %w", word, err)
+	}
+	if l.json {
+		return l.jsonKey(l.family, key, value)
 	}
 	_, err = fmt.Fprintln(l.out, l.dumpLine(key, value))
 	return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -18,58 +17,86 @@ func (l *ldb) get() error {
 	}
 	return l.withFamily(true, func(cf *flatrock.ColumnFamily) error {
 		value, err := cf.Get(nil, k[0], nil)
-		switch {
-		case errors.Is(err, flatrock.ErrNotFound):
-			return failedf("Get failed: NotFound: ")
-		case err != nil:
-			return failedf("Get failed: %w", err)
-		case l.json:
-			return l.jsonKey(l.family, k[0], value)
+		if err == nil {
+			value, err = l.loaded(value)
 		}
-		_, err = fmt.Fprintln(l.out, shown(value, l.valueHex))
-		return err
+		return l.printOne("Get", err, func() error {
+			if l.json {
+				return l.jsonKey(l.family, k[0], value)
+			}
+			_, err := fmt.Fprintln(l.out, shown(value, l.valueHex))
+			return err
+		})
 	})
+}
+
+// printOne is what get and get_entity do with what they found, or err.
+func (l *ldb) printOne(command string, err error, show func() error) error {
+	switch {
+	case errors.Is(err, flatrock.ErrNotFound):
+		return failedf("%s failed: NotFound: ", command)
+	case err != nil:
+		return failedf("%s failed: %w", command, err)
+	}
+	return show()
 }
 
 // multiGet prints what it finds. RocksDB 7.8 has no such command; the output is
 // that of later versions.
 func (l *ldb) multiGet() error {
+	return l.multi("multi_get.", func(cf *flatrock.ColumnFamily, list [][]byte) error {
+		results, err := cf.MultiGet(nil, list, nil)
+		if err != nil {
+			return failedf("%w", err)
+		}
+		return l.printEach(list, func(i int) (line string, json func() error, err error) {
+			value, err := results[i].Value, results[i].Err
+			if err == nil {
+				value, err = l.loaded(value)
+			}
+			return shown(value, l.valueHex), func() error { return l.jsonKey(l.family, list[i], value) }, err
+		})
+	})
+}
+
+// multi reads the command line of multi_get and multi_get_entity.
+func (l *ldb) multi(command string, f func(cf *flatrock.ColumnFamily, list [][]byte) error) error {
 	if len(l.words) == 0 {
-		return failedf("At least one <key> must be specified for multi_get.")
+		return failedf("At least one <key> must be specified for %s", command)
 	}
 	list, err := l.keys(len(l.words), "")
 	if err != nil {
 		return err
 	}
-	return l.withFamily(true, func(cf *flatrock.ColumnFamily) error {
-		results, err := cf.MultiGet(nil, list, nil)
+	return l.withFamily(true, func(cf *flatrock.ColumnFamily) error { return f(cf, list) })
+}
+
+// printEach prints what was found under each key, as a line or in JSON, and fails in the end if one has an error.
+func (l *ldb) printEach(list [][]byte, found func(i int) (line string, json func() error, err error)) error {
+	failed := false
+	for i, key := range list {
+		line, json, err := found(i)
+		switch {
+		case errors.Is(err, flatrock.ErrNotFound) && l.json:
+			err = l.jsonMissing(l.family, key)
+		case errors.Is(err, flatrock.ErrNotFound):
+			_, err = fmt.Fprintf(l.out, "Key not found: %s\n", shown(key, l.keyHex))
+		case err != nil:
+			fmt.Fprintf(l.err, "Status for key %s: %v\n", shown(key, l.keyHex), err)
+			failed, err = true, nil
+		case l.json:
+			err = json()
+		default:
+			_, err = fmt.Fprintf(l.out, "%s%s%s\n", shown(key, l.keyHex), delimiter, line)
+		}
 		if err != nil {
-			return failedf("%w", err)
+			return err
 		}
-		failed := false
-		for i, r := range results {
-			switch {
-			case errors.Is(r.Err, flatrock.ErrNotFound) && l.json:
-				err = l.jsonMissing(l.family, list[i])
-			case errors.Is(r.Err, flatrock.ErrNotFound):
-				_, err = fmt.Fprintf(l.out, "Key not found: %s\n", shown(list[i], l.keyHex))
-			case r.Err != nil:
-				fmt.Fprintf(l.err, "Status for key %s: %v\n", shown(list[i], l.keyHex), r.Err)
-				failed = true
-			case l.json:
-				err = l.jsonKey(l.family, list[i], r.Value)
-			default:
-				_, err = fmt.Fprintf(l.out, "%s%s%s\n", shown(list[i], l.keyHex), delimiter, shown(r.Value, l.valueHex))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if failed {
-			return failedf("one or more keys had non-okay status")
-		}
-		return nil
-	})
+	}
+	if failed {
+		return failedf("one or more keys had non-okay status")
+	}
+	return nil
 }
 
 // keyRange is the part of a family that scan, dump and idump look at.
@@ -97,12 +124,19 @@ func (l *ldb) keyRange() (r keyRange, err error) {
 	return r, err
 }
 
-// full reports whether n keys are enough. As in RocksDB, at least one is read.
+// full reports whether n keys are enough. As in RocksDB, scan and idump read at least one.
 func (r *keyRange) full(n int64) bool { return r.most >= 0 && n >= r.most }
 
 // eachKey walks the live keys of r. It stops at the first error of f, which it
-// returns unless it is errStop.
-func (l *ldb) eachKey(cf *flatrock.ColumnFamily, r keyRange, f func(key, value []byte) error) (err error) {
+// returns unless it is errStop. With --ttl values come without their times, written, and those
+// that times leaves out are passed over.
+func (l *ldb) eachKey(cf *flatrock.ColumnFamily, r keyRange, times *ttlRange, f func(key, value []byte, written int32) error) (err error) {
+	about := uint64(0)
+	if r.from == nil && r.to == nil && r.most < 0 {
+		about, _ = cf.GetIntProperty("rocksdb.estimate-num-keys")
+	}
+	seen, end := l.count(!l.flag("count_only"), "keys", int64(min(about, 1<<62)))
+	defer end()
 	it, err := cf.NewIterator(&flatrock.ReadOptions{LowerBound: r.from, UpperBound: r.to, TotalOrderSeek: true, FillCache: flatrock.Off})
 	if err != nil {
 		return err
@@ -117,13 +151,24 @@ func (l *ldb) eachKey(cf *flatrock.ColumnFamily, r keyRange, f func(key, value [
 		if err := l.ctx.Err(); err != nil {
 			return err
 		}
-		if err := f(key, value); err != nil {
+		written := int32(0)
+		if l.ttl {
+			if value, written, err = splitTTL(value); err != nil {
+				return fmt.Errorf("key %s: %w", shown(key, l.keyHex), err)
+			}
+			if !times.has(written) {
+				continue
+			}
+			times.count(written)
+		}
+		if err := f(key, value, written); err != nil {
 			if errors.Is(err, errStop) {
 				return nil
 			}
 			return err
 		}
-		if n++; r.full(n) {
+		n++
+		if seen.done.Store(n); r.full(n) {
 			return nil
 		}
 	}
@@ -135,16 +180,23 @@ func (l *ldb) scan() error {
 	if err != nil {
 		return err
 	}
+	times, err := l.ttlRange()
+	if err != nil {
+		return err
+	}
 	keysOnly := l.flag("no_value")
 	return l.withFamily(true, func(cf *flatrock.ColumnFamily) error {
-		err := l.eachKey(cf, r, func(key, value []byte) (err error) {
+		if times.shown && !l.json {
+			l.out.WriteString(times.title("Scanning"))
+		}
+		err := l.eachKey(cf, r, &times, func(key, value []byte, written int32) (err error) {
 			switch {
 			case l.json:
-				err = l.jsonKey(l.family, key, value)
+				err = l.jsonValueOf(key, value, &times, written)
 			case keysOnly:
-				_, err = fmt.Fprintln(l.out, shown(key, l.keyHex))
+				_, err = fmt.Fprintf(l.out, "%s%s\n", times.prefix(written), shown(key, l.keyHex))
 			default:
-				_, err = fmt.Fprintf(l.out, "%s : %s\n", shown(key, l.keyHex), shown(value, l.valueHex))
+				_, err = fmt.Fprintf(l.out, "%s%s : %s\n", times.prefix(written), shown(key, l.keyHex), shown(value, l.valueHex))
 			}
 			return err
 		})
@@ -166,19 +218,32 @@ func (l *ldb) dump() error {
 	if err != nil {
 		return err
 	}
+	times, err := l.ttlRange()
+	if err != nil {
+		return err
+	}
 	count, countOnly := l.newPrefixCount(), l.flag("count_only")
 	var sizes sizeHistogram
 	return l.withFamily(true, func(cf *flatrock.ColumnFamily) error {
+		if err := l.statsOf(cf); err != nil {
+			return err
+		}
+		if times.shown && !l.json && !countOnly && count == nil {
+			l.out.WriteString(times.title("Dumping"))
+		}
 		n := uint64(0)
-		err := l.eachKey(cf, r, func(key, value []byte) (err error) {
+		err := l.eachKey(cf, r, &times, func(key, value []byte, written int32) (err error) {
+			if r.most == 0 { // where scan prints one key
+				return errStop
+			}
 			n++
 			switch {
 			case l.json && !countOnly:
-				return l.jsonKey(l.family, key, value)
+				return l.jsonValueOf(key, value, &times, written)
 			case count != nil:
 				err = count.add(key, len(key)+len(value))
 			case !countOnly:
-				_, err = fmt.Fprintln(l.out, l.dumpLine(key, value))
+				_, err = fmt.Fprintln(l.out, times.prefix(written)+l.dumpLine(key, value))
 			}
 			if countOnly {
 				sizes.add(uint64(len(value)))
@@ -188,6 +253,8 @@ func (l *ldb) dump() error {
 		switch {
 		case err != nil:
 			return failedf("%w", err)
+		case times.bucket > 0:
+			err = l.buckets(&times)
 		case l.json && countOnly:
 			return l.jsonValue(map[string]any{"cf": l.family, "keys": n})
 		case l.json:
@@ -197,11 +264,36 @@ func (l *ldb) dump() error {
 		default:
 			_, err = fmt.Fprintf(l.out, "Keys in range: %d\n", n)
 		}
-		if err == nil && countOnly {
+		if err == nil && countOnly && !l.json {
 			_, err = fmt.Fprintf(l.out, "Value size distribution: \n%s\n", sizes.String())
 		}
 		return err
 	})
+}
+
+// statsOf prints what --stats asks for.
+func (l *ldb) statsOf(cf *flatrock.ColumnFamily) error {
+	if !l.flag("stats") {
+		return nil
+	}
+	const name = "rocksdb.stats"
+	text, ok := cf.GetProperty(name)
+	if !ok {
+		return failedf("failed to get property: %s", name)
+	}
+	if l.json {
+		return l.jsonValue(map[string]any{"cf": l.family, "property": name, "value": text})
+	}
+	_, err := fmt.Fprintln(l.out, text)
+	return err
+}
+
+// jsonValueOf is jsonKey, and with --timestamp a "written" in seconds since 1970.
+func (l *ldb) jsonValueOf(key, value []byte, times *ttlRange, written int32) error {
+	if !times.shown {
+		return l.jsonKey(l.family, key, value)
+	}
+	return l.jsonTimedKey(l.family, key, value, written)
 }
 
 // dumpLine is a line that load reads. As in RocksDB, without --hex a zero byte ends
@@ -267,7 +359,7 @@ func (l *ldb) dumpAll() error {
 	}
 	return l.withDB(true, func(db *flatrock.DB) error {
 		for _, cf := range db.ColumnFamilies() {
-			err := l.eachKey(cf, keyRange{most: math.MaxInt64}, func(key, value []byte) error {
+			err := l.eachKey(cf, keyRange{most: -1}, nil, func(key, value []byte, _ int32) error {
 				if l.json {
 					return l.jsonKey(cf.Name(), key, value)
 				}

@@ -87,7 +87,7 @@ func (l *ldb) sizeWithin(r *sizeRange, m *manifest.FileMetadata) (n uint64, err 
 		}
 		return 0, nil
 	}
-	start, end, err := blockOffsets(table, r, dataSize)
+	start, end, err := l.blockOffsets(table, r, dataSize)
 	if err != nil {
 		return 0, err
 	}
@@ -103,10 +103,13 @@ func (l *ldb) sizeWithin(r *sizeRange, m *manifest.FileMetadata) (n uint64, err 
 
 // blockOffsets are where the first blocks begin that may hold the ends of the range;
 // size stands for a place after the last block.
-func blockOffsets(t *blocktable.Reader, r *sizeRange, size uint64) (start, end uint64, err error) {
+func (l *ldb) blockOffsets(t *blocktable.Reader, r *sizeRange, size uint64) (start, end uint64, err error) {
 	start, end = size, size
 	foundStart := false
 	err = t.EachDataBlock(func(separator []byte, h block.Handle) error {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
 		if !foundStart && r.order.Compare(separator, r.from) >= 0 {
 			start, foundStart = h.Offset, true
 		}

@@ -17,7 +17,11 @@ func (l *ldb) dumpWAL() error {
 	if !l.has("walfile") {
 		return usagef("--walfile=FILE must be given for dump_wal")
 	}
-	return l.dumpLog(l.text("walfile"), l.flag("header"), l.flag("print_value"))
+	path, remove, err := l.spooled(l.text("walfile"), "stdin")
+	if err != nil {
+		return failedf("%w", err)
+	}
+	return errors.Join(l.dumpLog(path, l.flag("header"), l.flag("print_value")), remove())
 }
 
 // opNames are ldb's names of operations.
@@ -39,6 +43,7 @@ func (l *ldb) dumpLog(path string, header, values bool) error {
 	if err != nil {
 		return failedf("Failed to open WAL file %w", err)
 	}
+	r.Limit(l.maxDecompressed)
 	if header && !l.json {
 		line := "Sequence,Count,ByteSize,Physical Offset,Key(s)"
 		if values {
@@ -49,8 +54,11 @@ func (l *ldb) dumpLog(path string, header, values bool) error {
 	for err == nil {
 		var batch []byte
 		if batch, err = r.Next(); err == nil {
+			if err = l.ctx.Err(); err != nil {
+				break
+			}
 			if l.json {
-				err = l.jsonBatch(batch, r.Offset())
+				err = l.jsonBatch(l.inFile(path), batch, r.Offset())
 			} else {
 				err = l.printBatch(batch, r.Offset(), values)
 			}
@@ -60,7 +68,10 @@ func (l *ldb) dumpLog(path string, header, values bool) error {
 		err = nil
 	}
 	if n := r.Reports(); n > 0 && err == nil {
-		err = fmt.Errorf("damaged in %d places, the last one: %w", n, r.Reason())
+		err = fmt.Errorf("damaged in %d places", n)
+		if reason := r.Reason(); reason != nil { // it reads on behind damage, and may end well
+			err = fmt.Errorf("%w, the last one: %w", err, reason)
+		}
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
 		return failedf("%s: %w", path, err)
@@ -109,14 +120,17 @@ func appendOp(line []byte, op *wal.Op, values bool) []byte {
 
 // jsonBatch writes a line for each operation. Those that take no sequence number
 // have that of the next one.
-func (l *ldb) jsonBatch(batch []byte, offset int64) error {
+func (l *ldb) jsonBatch(file string, batch []byte, offset int64) error {
 	d := wal.Decode(batch)
 	seq := d.Sequence()
 	var op wal.Op
 	for d.Next(&op) {
-		err := l.jsonValue(map[string]any{"offset": offset, "seq": seq, "op": opNames[op.Kind], "cf": op.CF,
-			"k": hex.EncodeToString(op.Key), "v": hex.EncodeToString(op.Value)})
-		if err != nil {
+		fields := map[string]any{"offset": offset, "seq": seq, "op": opNames[op.Kind], "cf": op.CF,
+			"k": hex.EncodeToString(op.Key), "v": hex.EncodeToString(op.Value)}
+		if file != "" {
+			fields["file"] = file
+		}
+		if err := l.jsonValue(fields); err != nil {
 			return err
 		}
 		if op.Counts() {

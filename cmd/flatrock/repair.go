@@ -20,6 +20,10 @@ levels. See flatrock doctor first: what it calls healthy needs no repair.
     --dry-run      change nothing, and say what would be done
     --json         the report as one object
     --wal_dir=DIR  where the logs are, if not in the database's directory
+    --file_mode=0600  of the files that are made, in octal; default: 0644
+    --max_decompressed_size=N  take what holds more bytes decompressed as damage
+
+Ctrl-C leaves the directory as it was, up to the moment of the new MANIFEST.
 
 A database with a comparator of its own is repaired by the program that has it:
 flatrock.Repair.
@@ -35,7 +39,7 @@ func (a *app) repair(args []string) error {
 	if l.has("help") {
 		return a.help([]string{"repair"})
 	}
-	if name, found := l.unknown([]string{"dry-run", "dry_run", "json", "wal_dir", "db"}); found {
+	if name, found := l.unknown([]string{"dry-run", "dry_run", "json", "wal_dir", "db", "max_decompressed_size", "file_mode"}); found {
 		return usagef("Invalid command-line option %s", name)
 	}
 	if l.has("db") {
@@ -44,8 +48,12 @@ func (a *app) repair(args []string) error {
 	if len(l.words) != 1 || l.words[0] == "" {
 		return usagef("repair wants one directory; see flatrock help repair")
 	}
+	most, mode, err := l.limits()
+	if err != nil {
+		return err
+	}
 	dry := l.flag("dry-run") || l.flag("dry_run")
-	report, err := flatrock.Repair(l.words[0], &flatrock.RepairOptions{DryRun: dry, Options: &flatrock.Options{WALDir: l.text("wal_dir")}})
+	report, err := a.repairDirectory(l.words[0], flatrock.RepairOptions{DryRun: dry, Options: &flatrock.Options{WALDir: l.text("wal_dir"), MaxDecompressedSize: most, FileMode: mode}})
 	if err != nil {
 		return failedf("%w", err)
 	}
@@ -53,6 +61,14 @@ func (a *app) repair(args []string) error {
 		return a.jsonValue(report)
 	}
 	return a.printRepair(report, dry)
+}
+
+// repairDirectory shows how far it is.
+func (a *app) repairDirectory(dir string, o flatrock.RepairOptions) (*flatrock.RepairReport, error) {
+	var shown filesShown
+	o.Progress = shown.at
+	defer a.showProgress(false, shown.line)()
+	return flatrock.Repair(a.ctx, dir, &o)
 }
 
 func (a *app) printRepair(r *flatrock.RepairReport, dry bool) error {
@@ -104,7 +120,7 @@ func (a *app) printRepair(r *flatrock.RepairReport, dry bool) error {
 
 // repairDB is ldb repair.
 func (l *ldb) repairDB() error {
-	report, err := flatrock.Repair(l.dir, &flatrock.RepairOptions{Options: &flatrock.Options{WALDir: l.text("wal_dir")}})
+	report, err := l.repairDirectory(l.dir, flatrock.RepairOptions{Options: &flatrock.Options{WALDir: l.text("wal_dir"), MaxDecompressedSize: l.maxDecompressed, FileMode: l.fileMode}})
 	if err != nil {
 		return failedf("%w", err)
 	}

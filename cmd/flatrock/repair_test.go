@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // goldenCopy is a copy of a golden database that may be changed.
@@ -148,5 +151,65 @@ func TestRepairCommand(t *testing.T) {
 	out := mustExec(t, "repair", dir)
 	if again := strings.Split(mustExec(t, "ldb", "scan", "--db="+dir), "\n"); !slices.Equal(again, after) || !strings.Contains(out, "Tables keep their levels.") {
 		t.Errorf("%d keys after a second repair, %d before:\n%s", len(again)-1, len(after)-1, out)
+	}
+}
+
+// TestCtrlCEndsRepairAndDoctor: with the directory as it was, and the exit status of an interrupt.
+func TestCtrlCEndsRepairAndDoctor(t *testing.T) {
+	dir := goldenCopy(t, "d03_levels_block")
+	remove(t, dir, "CURRENT")
+	before := snapshotDir(t, dir)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, args := range [][]string{{"repair", dir}, {"repair", "--dry-run", dir}, {"doctor", dir}, {"ldb", "--db=" + dir, "repair"},
+		{"doctor", filepath.Join(goldenDir, "db", "d08_blob", "db")}, {"sst_dump", filepath.Join(goldenDir, "block", "comp_zstd_fv5.sst")}, {"sst_dump", "--command=verify", filepath.Join(goldenDir, "block", "comp_zstd_fv5.sst")}} {
+		var out, errs bytes.Buffer
+		if status := run(ctx, append([]string{"flatrock"}, args...), strings.NewReader(""), &out, &errs); status != 130 || errs.String() != "interrupted\n" {
+			t.Errorf("%q: status %d, %q", args, status, errs.String())
+		}
+	}
+	if after := snapshotDir(t, dir); after != before {
+		t.Errorf("the directory has changed:\n%s\nwas\n%s", after, before)
+	}
+	mustExec(t, "repair", dir)
+}
+
+// TestDoctorPaintsSeverities where colours are wanted.
+func TestDoctorPaintsSeverities(t *testing.T) {
+	d := &doctor{diagnosis: diagnosis{Findings: []finding{{"error", "bad", ""}, {"warning", "odd", "look"}}}}
+	if got := d.render(true); !strings.Contains(got, "\x1b[1;31merror\x1b[0m: bad\n\x1b[33mwarning\x1b[0m: odd\n    advice: look\n") {
+		t.Errorf("painted: %q", got)
+	}
+	if got := d.render(false); !strings.Contains(got, "error: bad\nwarning: odd\n") {
+		t.Errorf("not painted: %q", got)
+	}
+}
+
+// TestProgressLines: what a person reads.
+func TestProgressLines(t *testing.T) {
+	var f filesShown
+	if f.line() != "" {
+		t.Error("says something before there is anything to say")
+	}
+	f.at("000007.sst", 1<<20, 3<<20)
+	if got := f.line(); got != " 33% 1.0 MiB of 3.0 MiB, 000007.sst" {
+		t.Errorf("%q", got)
+	}
+	c := &counted{what: "keys", total: 200, start: time.Now().Add(-10 * time.Second)}
+	c.done.Store(100)
+	if got := c.line(); !strings.HasPrefix(got, " 50% 100 keys, ") || !strings.HasSuffix(got, "/s") {
+		t.Errorf("%q", got)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "x"), make([]byte, 77), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(filepath.Join(dir, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if treeBytes(dir) != 77 || inputBytes(in) != 77 || inputBytes(strings.NewReader("abc")) != 0 || treeBytes(filepath.Join(dir, "none")) != 0 {
+		t.Error("sizes of files are not what they are")
 	}
 }

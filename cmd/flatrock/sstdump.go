@@ -5,31 +5,33 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
 )
 
-// sstOptions are the options of sst_dump that are served; those in sstNotBuilt are
-// known and refused.
-var (
-	sstOptions = []string{"file", "command", "output_hex", "from", "to", "prefix", "read_num", "verify_checksum", "input_key_hex",
-		"show_properties", "show_summary", "json", "help", "version", "parse_internal_key"}
-	sstNotBuilt = []string{"decode_blob_index", "set_block_size", "compression_types", "compression_level_from", "compression_level_to",
-		"compression_max_dict_bytes", "compression_zstd_max_train_bytes", "compression_max_dict_buffer_bytes",
-		"compression_use_zstd_finalize_dict", "env_uri", "fs_uri"}
-)
+// sstOptions are the options of sst_dump that are served.
+var sstOptions = []string{"file", "command", "output_hex", "from", "to", "prefix", "read_num", "verify_checksum", "input_key_hex",
+	"show_properties", "show_summary", "json", "help", "version", "parse_internal_key",
+	"max_decompressed_size", "decode_blob_index", "readahead_size"}
 
 // sstDump is the tool of that name.
 type sstDump struct {
 	*app
 	command           string
 	json, hex         bool
+	inFile            string // the file as JSON lines name it, if they do
 	properties        bool
 	verify            bool
 	from, to, prefix  []byte
 	limit             uint64 // entries; 0 for all
+	decodeBlobs       bool
+	recompression     recompression
+	maxDecompressed   int64
 	read              uint64
+	seen              *counted // of the file that is read
 	files             int
 	blocks            uint64
 	data, index, filt uint64
@@ -44,13 +46,11 @@ func (a *app) sstDump(args []string) error {
 		_, err := fmt.Fprintln(a.out, "sst_dump (Flatrock, as RocksDB 7.8.3)")
 		return err
 	}
-	if name, found := opts.unknown(sstOptions, sstNotBuilt); found {
-		return usagef("Unrecognized argument '--%s'; see flatrock help sst_dump", name)
+	if err := opts.refused(); err != nil {
+		return err
 	}
-	for _, name := range sstNotBuilt {
-		if opts.has(name) {
-			return notBuilt("sst_dump --" + name)
-		}
+	if name, found := opts.unknown(sstOptions, recompressOptions); found {
+		return usagef("Unrecognized argument '--%s'%s; see flatrock help sst_dump", name, didYouMean(name, slices.Concat(sstOptions, recompressOptions)))
 	}
 	if opts.has("parse_internal_key") {
 		return a.parseInternalKey(opts.text("parse_internal_key"))
@@ -63,7 +63,7 @@ func (a *app) sstDump(args []string) error {
 		return usagef("file or directory must be specified; see flatrock help sst_dump")
 	}
 	d := sstDump{app: a, command: opts.text("command"), json: opts.flag("json"), hex: opts.flag("output_hex"),
-		properties: opts.flag("show_properties"), verify: opts.flag("verify_checksum")}
+		properties: opts.flag("show_properties"), verify: opts.flag("verify_checksum"), decodeBlobs: opts.flag("decode_blob_index")}
 	if err := d.parse(&opts); err != nil {
 		return err
 	}
@@ -87,13 +87,20 @@ func (d *sstDump) parse(opts *arguments) (err error) {
 		if d.json {
 			d.command = "scan"
 		}
-	case "check", "scan", "none", "verify", "identify", "raw":
-	case "recompress":
-		return notBuilt("sst_dump --command=" + d.command)
+	case "check", "scan", "none", "verify", "identify", "raw", "recompress":
 	default:
 		return usagef("Unrecognized command '%s'; see flatrock help sst_dump", d.command)
 	}
+	if d.recompression, err = parseRecompression(opts); err != nil {
+		return err
+	}
+	if d.maxDecompressed, _, err = opts.limits(); err != nil {
+		return err
+	}
 	if d.limit, err = opts.number("read_num", 0); err != nil {
+		return err
+	}
+	if _, err = opts.number("readahead_size", 0); err != nil { // how far is read ahead is ours to find
 		return err
 	}
 	for name, dst := range map[string]*[]byte{"from": &d.from, "to": &d.to, "prefix": &d.prefix} {
@@ -107,9 +114,6 @@ func (d *sstDump) parse(opts *arguments) (err error) {
 			}
 		}
 	}
-	if d.json && d.command == "raw" {
-		return usagef("--json and --command=raw exclude each other")
-	}
 	if d.prefix != nil && d.from != nil {
 		return usagef("Cannot specify --prefix and --from")
 	}
@@ -117,7 +121,12 @@ func (d *sstDump) parse(opts *arguments) (err error) {
 }
 
 // path treats one file, or the table files of a directory in the order of their names.
-func (d *sstDump) path(path string) error {
+func (d *sstDump) path(name string) (err error) {
+	path, remove, err := d.spooled(name, "stdin.sst")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 	st, err := os.Stat(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -126,13 +135,13 @@ func (d *sstDump) path(path string) error {
 		return err
 	}
 	if !st.IsDir() {
-		t, err := d.open(path)
+		t, err := d.open(path, name)
 		if err != nil {
-			fmt.Fprintf(d.err, "%s: %v\n%s is not a valid SST file\n", path, err, path)
+			fmt.Fprintf(d.err, "%s: %v\n%s is not a valid SST file\n", name, err, name)
 			return errReported
 		}
 		if d.command == "identify" && !d.json {
-			fmt.Fprintf(d.out, "%s is a valid SST file\n", path)
+			fmt.Fprintf(d.out, "%s is a valid SST file\n", name)
 		}
 		return d.treat(t)
 	}
@@ -150,7 +159,7 @@ func (d *sstDump) path(path string) error {
 			break
 		}
 		name := strings.TrimSuffix(path, "/") + "/" + f.Name()
-		t, err := d.open(name)
+		t, err := d.open(name, name)
 		if err == nil {
 			valid = append(valid, name)
 			err = d.treat(t)
@@ -190,11 +199,15 @@ func (d *sstDump) listValid(path string, valid []string) error {
 	return nil
 }
 
-func (d *sstDump) open(path string) (*tableFile, error) {
+// open opens the file at path, which is told by name.
+func (d *sstDump) open(path, name string) (*tableFile, error) {
 	if !d.json {
-		fmt.Fprintf(d.out, "Process %s\n", path)
+		fmt.Fprintf(d.out, "Process %s\n", name)
 	}
-	t, err := openTableFile(path, tableOptions{})
+	t, err := openTableFile(path, tableOptions{maxDecompressed: d.maxDecompressed})
+	if t != nil {
+		t.name = name
+	}
 	if t != nil && !d.json {
 		fmt.Fprintf(d.out, "Sst file format: %s\n", t.format())
 	}
@@ -205,6 +218,17 @@ func (d *sstDump) open(path string) (*tableFile, error) {
 func (d *sstDump) treat(t *tableFile) (err error) {
 	defer func() { err = errors.Join(err, t.Close()) }()
 	d.files++
+	what, name, end := "entries", filepath.Base(t.name), func() {}
+	switch d.command {
+	case "verify": // tells nothing meanwhile
+		d.seen, end = &counted{}, d.showProgress(false, func() string { return "verifying " + name })
+	case "recompress":
+		what = "entries written"
+		fallthrough
+	default:
+		d.seen, end = d.count(d.command == "scan", what+" of "+name, int64(min(t.Properties().NumEntries, 1<<40)))
+	}
+	defer end()
 	if d.files == 1 && !d.json && (d.command == "check" || d.command == "scan") {
 		from := d.from
 		if d.prefix != nil {
@@ -218,14 +242,17 @@ func (d *sstDump) treat(t *tableFile) (err error) {
 	d.index += p.IndexSize
 	d.filt += p.FilterSize
 	if err := d.walk(t); err != nil {
-		fmt.Fprintf(d.err, "%s: Corruption: %v\n", t.path, err)
+		if d.ctx.Err() != nil && errors.Is(err, d.ctx.Err()) {
+			return err
+		}
+		fmt.Fprintf(d.err, "%s: Corruption: %v\n", t.name, err)
 		return errReported
 	}
 	switch {
 	case d.json && d.command == "identify":
-		return d.jsonValue(map[string]any{"file": t.path, "format": t.format(), "format_version": t.footer.Version})
+		return d.jsonValue(map[string]any{"file": t.name, "format": t.format(), "format_version": t.footer.Version})
 	case d.properties && d.json:
-		return d.jsonValue(map[string]any{"file": t.path, "format": t.format(), "properties": propertiesJSON(p)})
+		return d.jsonValue(map[string]any{"file": t.name, "format": t.format(), "properties": propertiesJSON(p)})
 	case d.properties:
 		fmt.Fprintf(d.out, "Table Properties:\n------------------------------\n  %s", propertiesText(p, "\n  ", ": "))
 		fmt.Fprintf(d.out, "Raw user collected properties\n------------------------------\n")
@@ -238,21 +265,31 @@ func (d *sstDump) treat(t *tableFile) (err error) {
 
 // walk reads the file as the command asks.
 func (d *sstDump) walk(t *tableFile) error {
+	if err := d.ctx.Err(); err != nil {
+		return err
+	}
 	if d.verify || d.command == "verify" {
-		if err := t.VerifyChecksums(); err != nil {
+		if err := t.verify(d.ctx); err != nil {
 			return err
 		}
 	}
 	switch d.command {
 	case "verify":
-		if !d.json {
-			fmt.Fprintln(d.out, "The file is ok")
+		if d.json {
+			return d.jsonValue(map[string]any{"file": t.name, "ok": true})
 		}
-		return nil
+		_, err := fmt.Fprintln(d.out, "The file is ok")
+		return err
 	case "check", "scan":
-		return d.scan(t)
+		before := d.read
+		if err := d.scan(t); err != nil || !d.json || d.command != "check" {
+			return err
+		}
+		return d.jsonValue(map[string]any{"file": t.name, "ok": true, "entries": d.read - before})
 	case "raw":
 		return d.raw(t)
+	case "recompress":
+		return d.recompress(t)
 	}
 	return nil
 }
@@ -274,28 +311,45 @@ func (d *sstDump) scan(t *tableFile) error {
 			return d.ctx.Err()
 		}
 		d.read++
+		d.seen.done.Add(1)
 		switch {
 		case d.command != "scan":
 			return nil
 		case d.json:
-			return d.jsonEntry(e)
+			return d.jsonEntryOf(e)
 		}
 		return d.printEntry(e)
 	})
 	if err != nil || d.command != "scan" || !d.json || from != nil || d.to != nil || d.limit > 0 {
 		return err
 	}
-	return t.eachTombstone(d.jsonEntry)
+	return t.eachTombstone(d.jsonEntryOf)
+}
+
+// jsonEntryOf writes the entry, after the name of the file if lines name it.
+func (d *sstDump) jsonEntryOf(e entry) error {
+	if d.inFile == "" {
+		return d.jsonEntry(e)
+	}
+	line := append(appendNameField([]byte{'{'}, "file", d.inFile), ',')
+	_, err := d.out.Write(append(appendEntryFields(line, e), "}\n"...))
+	return err
 }
 
 func (d *sstDump) printEntry(e entry) error {
-	value := e.value
-	var err error
-	if d.hex {
-		_, err = fmt.Fprintf(d.out, "%s => %s\n", internalKeyText(e, true), upperHex(value))
-	} else {
-		_, err = fmt.Fprintf(d.out, "%s => %s\n", cText([]byte(internalKeyText(e, false))), cText(value))
+	text, decoded, err := blobText(e, d.decodeBlobs, d.hex)
+	if err != nil {
+		return err
 	}
+	key := internalKeyText(e, d.hex)
+	switch {
+	case decoded:
+	case d.hex:
+		text = upperHex(e.value)
+	default:
+		key, text = cText([]byte(key)), cText(e.value)
+	}
+	_, err = fmt.Fprintf(d.out, "%s => %s\n", key, text)
 	return err
 }
 

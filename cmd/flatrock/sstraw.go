@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -22,27 +24,74 @@ func (d *sstDump) raw(t *tableFile) (err error) {
 		return errors.New("a plain table has no blocks for --command=raw; scan shows all of it")
 	}
 	name := t.path
+	switch {
+	case d.json:
+		return d.jsonRaw(t, r)
+	case t.name == dash:
+		w := rawWriter{Writer: d.out, ctx: d.ctx, t: t, r: r}
+		return w.all()
+	}
 	if isTableName(name) {
 		name = name[:len(name)-4]
 	}
 	name += "_dump.txt"
-	f, err := os.Create(name)
+	temp, done := whole(name)
+	f, err := os.Create(temp)
 	if err != nil {
 		return err
 	}
-	w := rawWriter{Writer: bufio.NewWriterSize(f, 64<<10), t: t, r: r}
-	err = errors.Join(w.all(), w.Flush(), f.Close())
-	if err == nil {
+	w := rawWriter{Writer: bufio.NewWriterSize(f, 64<<10), ctx: d.ctx, t: t, r: r}
+	if err = done(errors.Join(w.all(), w.Flush(), f.Close())); err == nil {
 		_, err = fmt.Fprintf(d.out, "raw dump written to file %s\n", name)
 	}
+	return err
+}
+
+// jsonRaw prints the parts of a block-based table, an object a line.
+func (d *sstDump) jsonRaw(t *tableFile, r *blocktable.Reader) error {
+	place := func(h block.Handle) map[string]uint64 {
+		return map[string]uint64{"offset": h.Offset, "size": h.Size}
+	}
+	err := d.jsonValue(map[string]any{"file": t.name, "part": "footer", "format_version": t.footer.Version, "metaindex": place(t.footer.MetaIndex), "index": place(t.footer.Index)})
+	for _, m := range r.MetaBlocks() {
+		err = errors.Join(err, d.jsonValue(map[string]any{"part": "meta", "name": m.Name, "offset": m.Handle.Offset, "size": m.Handle.Size}))
+	}
+	err = errors.Join(err, d.jsonValue(map[string]any{"part": "properties", "properties": propertiesJSON(t.Properties())}))
+	if err != nil {
+		return err
+	}
+	n := 0
+	err = r.EachDataBlock(func(separator []byte, h block.Handle) error {
+		if err := d.ctx.Err(); err != nil {
+			return err
+		}
+		n++
+		if err := d.jsonValue(map[string]any{"part": "block", "number": n, "separator": hex.EncodeToString(separator), "offset": h.Offset, "size": h.Size}); err != nil {
+			return err
+		}
+		return r.EachInBlock(h, func(userKey []byte, trailer uint64, value []byte) error {
+			return d.jsonPart("entry", entry{userKey, trailer, value})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return t.eachTombstone(func(e entry) error { return d.jsonPart("tombstone", e) })
+}
+
+// jsonPart writes an entry with the part of the table that it is in.
+func (d *sstDump) jsonPart(part string, e entry) error {
+	line := append(appendNameField([]byte{'{'}, "part", part), ',')
+	_, err := d.out.Write(append(appendEntryFields(line, e), "}\n"...))
 	return err
 }
 
 // rawWriter writes the parts of a table as RocksDB's DumpTable does.
 type rawWriter struct {
 	*bufio.Writer
-	t *tableFile
-	r *blocktable.Reader
+	ctx context.Context
+	t   *tableFile
+	r   *blocktable.Reader
 }
 
 const rule = "--------------------------------------\n"
@@ -117,6 +166,9 @@ func (w *rawWriter) index() error {
 		firstKeys = blocktable.IndexType(binary.LittleEndian.Uint32(typ)) == blocktable.BinarySearchWithFirstKey
 	}
 	err := w.r.EachDataBlock(func(separator []byte, h block.Handle) error {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
 		value := handleHex(h)
 		if firstKeys {
 			first, err := w.firstKey(h)
@@ -164,6 +216,9 @@ func (w *rawWriter) firstKey(h block.Handle) (text string, err error) {
 func (w *rawWriter) data() error {
 	n, least, most, sum := 0, uint64(math.MaxUint64), uint64(0), uint64(0)
 	err := w.r.EachDataBlock(func(_ []byte, h block.Handle) error {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
 		n++
 		least, most, sum = min(least, h.Size), max(most, h.Size), sum+h.Size
 		fmt.Fprintf(w, "Data Block # %d @ %s\n%s", n, handleHex(h), rule)

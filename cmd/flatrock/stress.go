@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flatrock-db/flatrock/internal/stress"
@@ -27,22 +29,29 @@ key by key afterwards. It ends at the first wrong answer, and says how to see it
                            with -tags flatrock_killpoints
            faults          file operations fail with odds, bits flip, the disk fills
            powerloss       what was not synced is lost, in part, in a file system in memory
+           metamorphic     scripts of operations give the same answers whatever the options
     --db=DIR               where databases lie; its content is removed. Default: a
                            temporary directory, in RAM if there is one
     --duration=60s         how long, in all; 0 for no end
     --rounds=N             how many rounds of each mode at most
     --seed=N               of options and operations; default: drawn, and printed
+    --database=N           begin with database number N of the seed, such as the one that failed
     --threads=N --column_families=N --keys=N --ops_per_thread=N
     --sync=N               how many writes of a hundred are synced; default 10
     --faults               blackbox: file operations fail too
     --kill_odds=N          whitebox: one of so many steps kills; default 300
+    --script=FILE          metamorphic: play a script that was printed, or - for standard input
     --quiet                print the end only
 
 What is checked, and what each mode has found, is in doc/testing.md.
+
+Examples:
+    flatrock stress --mode=blackbox --duration=10m
+    flatrock stress --mode=metamorphic --seed=7 --rounds=100
 `
 
-var stressOptions = []string{"mode", "db", "duration", "rounds", "seed", "threads", "column_families", "keys", "ops_per_thread",
-	"sync", "faults", "kill_odds", "quiet", "child", "help"}
+var stressOptions = []string{"mode", "db", "duration", "rounds", "seed", "database", "threads", "column_families", "keys", "ops_per_thread",
+	"sync", "faults", "kill_odds", "script", "quiet", "child", "help"}
 
 // stress runs the harnesses of internal/stress.
 func (a *app) stress(args []string) error {
@@ -58,6 +67,9 @@ func (a *app) stress(args []string) error {
 	}
 	if arg.has("child") {
 		return stress.Child(arg.text("child"), os.Stdout)
+	}
+	if arg.has("script") {
+		return a.stressScript(arg.text("script"))
 	}
 	r, err := readStress(&arg)
 	if err != nil {
@@ -84,6 +96,23 @@ func (a *app) stress(args []string) error {
 	return a.runStress(ctx, r)
 }
 
+// stressScript plays a script of the metamorphic test.
+func (a *app) stressScript(name string) error {
+	in, err := a.readFrom(name)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(in)
+	if err = errors.Join(err, in.Close()); err != nil {
+		return err
+	}
+	if err := stress.ReplayScript(string(text)); err != nil {
+		return fmt.Errorf("stress: %s: %w", name, err)
+	}
+	fmt.Fprintln(a.out, "both option sets answer the same")
+	return nil
+}
+
 // memoryDir is a directory in RAM, or "" for where temporary files lie otherwise.
 func memoryDir() string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
@@ -99,9 +128,10 @@ type stressRun struct {
 	duration time.Duration
 	faults   bool
 	killOdds uint64
+	same     []string // arguments that a replay needs too
 }
 
-var stressModes = []string{"live", "blackbox", "faults", "powerloss"}
+var stressModes = []string{"live", "blackbox", "faults", "powerloss", "metamorphic"}
 
 func readStress(arg *arguments) (*stressRun, error) {
 	r := &stressRun{faults: arg.flag("faults"), duration: time.Minute}
@@ -136,6 +166,9 @@ func readStress(arg *arguments) (*stressRun, error) {
 	if r.cfg.Seed, err = arg.number("seed", uint64(time.Now().UnixNano())); err != nil {
 		return nil, err
 	}
+	if r.cfg.Database, err = arg.number("database", 0); err != nil {
+		return nil, err
+	}
 	if r.killOdds, err = arg.number("kill_odds", 300); err != nil {
 		return nil, err
 	}
@@ -144,13 +177,18 @@ func readStress(arg *arguments) (*stressRun, error) {
 			return nil, usagef("--duration: expected such as 30s or 5m, found %q", s)
 		}
 	}
+	for _, name := range []string{"threads", "column_families", "keys", "ops_per_thread", "sync", "kill_odds", "faults"} {
+		if arg.has(name) {
+			r.same = append(r.same, strings.TrimSuffix("--"+name+"="+arg.text(name), "="))
+		}
+	}
 	r.modes = stressModes
 	if stress.HasKillPoints {
 		r.modes = append(slices.Clone(stressModes), "whitebox")
 	}
 	if m := arg.text("mode"); m != "" && m != "all" {
 		if m != "whitebox" && !slices.Contains(stressModes, m) {
-			return nil, usagef("--mode: expected all, live, blackbox, whitebox, faults or powerloss, found %q", m)
+			return nil, usagef("--mode: expected all, live, blackbox, whitebox, faults, powerloss or metamorphic, found %q", m)
 		}
 		r.modes = []string{m}
 	}
@@ -171,7 +209,7 @@ func (a *app) runStress(ctx context.Context, r *stressRun) error {
 		err := a.runStressMode(share, mode, r, &stats)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("%w\nTo see it again: flatrock stress --mode=%s --seed=%d, with the same other options", err, mode, r.cfg.Seed)
+			return fmt.Errorf("%w\n%s: failed, after %s: %s\nTo see it again: %s", err, mode, time.Since(start).Round(time.Second), &stats, r.again(mode, &stats))
 		}
 		fmt.Fprintf(a.out, "%s: passed, in %s: %s\n", mode, time.Since(start).Round(time.Second), &stats)
 		steps := stats.Steps()
@@ -181,6 +219,18 @@ func (a *app) runStress(ctx context.Context, r *stressRun) error {
 		a.out.Flush()
 	}
 	return nil
+}
+
+// again is the command that draws the same once more.
+func (r *stressRun) again(mode string, stats *stress.Stats) string {
+	out := fmt.Sprintf("flatrock stress --mode=%s --seed=%d", mode, r.cfg.Seed)
+	if n := stats.Failed(); n > 0 {
+		out += fmt.Sprintf(" --database=%d", n)
+	}
+	for _, arg := range r.same {
+		out += " " + arg
+	}
+	return out
 }
 
 func (a *app) runStressMode(ctx context.Context, mode string, r *stressRun, stats *stress.Stats) error {
@@ -193,6 +243,8 @@ func (a *app) runStressMode(ctx context.Context, mode string, r *stressRun, stat
 		return stress.Faults(ctx, cfg, stats)
 	case "powerloss":
 		return stress.PowerLoss(ctx, cfg, stats)
+	case "metamorphic":
+		return stress.Metamorphic(ctx, cfg, stats)
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 type tableFile struct {
 	table.Reader
 	path     string
+	name     string // that a person knows it by
 	footer   block.Footer
 	metas    []block.MetaEntry
 	order    keys.Order
@@ -52,11 +54,13 @@ func orderNamed(name string) keys.Order {
 	return keys.NewOrder(namedOrder{keys.Bytewise, name})
 }
 
-// tableOptions are what a database knows of a file. Both are zero for a file alone.
+// tableOptions are what a database knows of a file, all zero for a file alone, and a limit.
 type tableOptions struct {
 	largestSeq uint64 // of ingested files, by the MANIFEST
 	inDatabase bool
 	comparator string // of the family, for files that do not name it
+
+	maxDecompressed int64 // of --max_decompressed_size
 }
 
 // openTableFile opens the table at path, of the format that its footer says.
@@ -65,7 +69,7 @@ func openTableFile(path string, o tableOptions) (*tableFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tableFile{path: path}
+	t := &tableFile{path: path, name: path}
 	comparator, err := t.peek(f)
 	if err != nil {
 		f.Close()
@@ -80,7 +84,7 @@ func openTableFile(path string, o tableOptions) (*tableFile, error) {
 	} else {
 		t.seekable = true
 		t.Reader, err = blocktable.Open(f, blocktable.ReaderOptions{
-			Order: t.order, VerifyChecksums: true,
+			Order: t.order, VerifyChecksums: true, MaxDecompressed: o.maxDecompressed,
 			ManifestLargestSeq: o.largestSeq, HasManifestLargestSeq: o.inDatabase,
 		})
 	}
@@ -151,6 +155,13 @@ func (t *tableFile) format() string {
 		return "plain table"
 	}
 	return "block-based"
+}
+
+// verify checks all checksums of the file, until the context ends.
+func (t *tableFile) verify(ctx context.Context) (err error) {
+	old := mmapfs.Guard() // plain tables are mapped
+	defer mmapfs.Unguard(old, &err)
+	return t.VerifyChecksums(ctx)
 }
 
 // errStop ends a walk early.

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	flatrock "github.com/flatrock-db/flatrock"
+	"github.com/flatrock-db/flatrock/internal/progress"
 	"github.com/flatrock-db/flatrock/internal/traceanalysis"
 	"github.com/flatrock-db/flatrock/internal/tracefile"
 )
@@ -46,8 +47,13 @@ flatrock trace query replay FILE --db=DIR [options]
     --trace_replay_threads=N        goroutines; default: 1
     --create_if_missing             begin with an empty database, of the default family
 
-Traces come from DB.StartBlockCacheTrace and DB.StartTrace, from
+FILE and PATH may be -, for standard input and output. Traces come from DB.StartBlockCacheTrace and DB.StartTrace, from
 go run ./bench --block_cache_trace_file=FILE --trace_file=FILE, and from RocksDB.
+
+Examples:
+    flatrock trace block-cache analyze --format=html --output=report.html cache.trace
+    flatrock trace query analyze --top=50 queries.trace
+    flatrock trace query replay queries.trace --db=COPY --trace_replay_threads=4
 `
 
 // trace is the tool for traces.
@@ -83,8 +89,8 @@ func (a *app) trace(args []string) error {
 }
 
 // openTrace opens a trace for reading.
-func openTrace(name string) (io.ReadCloser, error) {
-	f, err := os.Open(name)
+func (a *app) openTrace(name string) (io.ReadCloser, error) {
+	f, err := a.readFrom(name)
 	if err != nil {
 		return nil, err
 	}
@@ -94,17 +100,18 @@ func openTrace(name string) (io.ReadCloser, error) {
 	}{bufio.NewReaderSize(f, 1<<20), f}, nil
 }
 
-// output is where a command writes, and what finishes it.
-func (a *app) output(p *arguments) (io.Writer, func() error, error) {
-	if !p.has("output") {
-		return a.out, func() error { return nil }, nil
+// output is where a command writes, and what finishes it, given what became of the writing.
+func (a *app) output(p *arguments) (io.Writer, func(error) error, error) {
+	if !p.has("output") || p.text("output") == dash {
+		return a.out, func(err error) error { return err }, nil
 	}
-	f, err := os.Create(p.text("output"))
+	temp, done := whole(p.text("output"))
+	f, err := os.Create(temp)
 	if err != nil {
 		return nil, nil, err
 	}
 	b := bufio.NewWriterSize(f, 256<<10)
-	return b, func() error { return errors.Join(b.Flush(), f.Close()) }, nil
+	return b, func(err error) error { return done(errors.Join(err, b.Flush(), f.Close())) }, nil
 }
 
 func (a *app) traceAnalyze(p *arguments, name string) error {
@@ -138,20 +145,27 @@ func (a *app) traceAnalyze(p *arguments, name string) error {
 	if write == nil {
 		return usagef("--format: expected text, csv or html, found %q", p.text("format"))
 	}
-	info, err := os.Stat(name)
+	path, remove, err := a.spooled(name, "trace") // it is read twice
 	if err != nil {
 		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return errors.Join(err, remove())
 	}
 	end := a.traceProgress(&o, info.Size())
 	open := func() (io.ReadCloser, error) {
 		if err := a.ctx.Err(); err != nil {
 			return nil, err
 		}
-		in, err := openTrace(name)
+		in, err := a.openTrace(path)
 		return &cancelled{a.ctx, in}, err
 	}
 	r, failed := traceanalysis.Analyze(open, name, o)
 	end()
+	if err := remove(); err != nil {
+		return errors.Join(failed, err)
+	}
 	if r == nil || errors.Is(failed, context.Canceled) {
 		return failed
 	}
@@ -159,7 +173,7 @@ func (a *app) traceAnalyze(p *arguments, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(write(r, w), done()); err != nil {
+	if err := done(write(r, w)); err != nil {
 		return err
 	}
 	if failed != nil {
@@ -183,30 +197,17 @@ func (c *cancelled) Read(b []byte) (int, error) {
 
 // traceProgress shows on a terminal how far a long analysis is.
 func (a *app) traceProgress(o *traceanalysis.Options, size int64) (end func()) {
-	f, ok := a.err.(*os.File)
-	if !ok {
-		return func() {}
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
-		return func() {}
-	}
-	start, last, shown, pass, before := time.Now(), time.Time{}, false, 1, int64(0)
+	var pass, at, seen atomic.Int64
+	pass.Store(1)
 	o.Progress = func(offset int64, accesses uint64) {
-		if offset < before {
-			pass++
+		if offset < at.Swap(offset) {
+			pass.Add(1)
 		}
-		before = offset
-		if time.Since(start) < time.Second || time.Since(last) < 200*time.Millisecond {
-			return
-		}
-		last, shown = time.Now(), true
-		fmt.Fprintf(f, "\rreading %d of 2: %3d%%, %d accesses ", pass, 100*offset/max(size, 1), accesses)
+		seen.Store(int64(accesses))
 	}
-	return func() {
-		if shown {
-			fmt.Fprintf(f, "\r%60s\r", "")
-		}
-	}
+	return a.showProgress(false, func() string {
+		return fmt.Sprintf("reading %d of 2: %s, %d accesses", pass.Load(), progress.Part(at.Load(), size), seen.Load())
+	})
 }
 
 // parseSizes reads sizes such as 512, 64KB, 1.5GB, separated by commas.
@@ -230,7 +231,7 @@ func parseSizes(list string) (out []int64, err error) {
 }
 
 func (a *app) traceHuman(p *arguments, name string) error {
-	in, err := openTrace(name)
+	in, err := a.openTrace(name)
 	if err != nil {
 		return err
 	}
@@ -258,7 +259,7 @@ func (a *app) traceHuman(p *arguments, name string) error {
 	if err == io.EOF {
 		err = nil
 	}
-	return errors.Join(err, done())
+	return done(err)
 }
 
 func (a *app) queryAnalyze(p *arguments, name string) error {
@@ -269,7 +270,7 @@ func (a *app) queryAnalyze(p *arguments, name string) error {
 	if f := p.text("format"); f != "" && f != "text" && f != "csv" {
 		return usagef("--format: expected text or csv, found %q", f)
 	}
-	in, err := openTrace(name)
+	in, err := a.openTrace(name)
 	if err != nil {
 		return err
 	}
@@ -286,7 +287,7 @@ func (a *app) queryAnalyze(p *arguments, name string) error {
 	if p.text("format") == "csv" {
 		write = r.WriteCSV
 	}
-	if err := errors.Join(write(w), done()); err != nil {
+	if err := done(write(w)); err != nil {
 		return err
 	}
 	return failed
@@ -306,7 +307,7 @@ func (a *app) queryReplay(p *arguments, name string) error {
 			return usagef("--trace_replay_fast_forward: expected a number above zero, found %q", p.text("trace_replay_fast_forward"))
 		}
 	}
-	in, err := openTrace(name)
+	in, err := a.openTrace(name)
 	if err != nil {
 		return err
 	}
