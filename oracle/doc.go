@@ -16,6 +16,8 @@
 //	create               make a new database with these
 //	open                 open it with what its OPTIONS file says
 //	openreadonly         the same without writing
+//	opensecondary PATH   follow a primary that has it open; RocksDB keeps its own log in PATH
+//	catchup              with the primary
 //	put FAMILY KEY VALUE
 //	delete FAMILY KEY
 //	single FAMILY KEY    a single delete
@@ -25,7 +27,10 @@
 //	begin, commit        around writes: one batch
 //	note BYTES           log data, in a batch
 //	sync on|off          whether writes are synced
+//	log on|off           whether writes are logged
 //	flush FAMILY
+//	flushall             all families, at once with atomic_flush
+//	updates SEQ FILE     the batches that GetUpdatesSince gives, as lines "SEQUENCE BYTES"
 //	compact FAMILY       all of it, the deepest level included
 //	newfamily NAME TEXT
 //	drop NAME

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -35,6 +36,9 @@ type dbOptions struct {
 	WALDir                   string
 	AvoidFlushDuringRecovery bool
 	MaxManifestFileSize      int64
+	AtomicFlush              flatrock.Toggle
+	ManualWALFlush           bool
+	WALTTLSeconds            int64
 }
 
 func (d dbOptions) text() string {
@@ -94,6 +98,23 @@ func (p *player) do(line string) error {
 		return err
 	case "create", "open", "openreadonly":
 		return p.open(op)
+	case "opensecondary":
+		var err error
+		p.db, err = flatrock.OpenAsSecondary(p.dir, nil)
+		return err
+	case "catchup":
+		return p.db.TryCatchUpWithPrimary()
+	case "log":
+		p.wo.DisableWAL = w[0] == "off"
+		return nil
+	case "flushall":
+		return p.db.FlushFamilies(context.Background(), nil, p.db.ColumnFamilies()...)
+	case "updates":
+		seq, err := strconv.ParseUint(w[0], 10, 64)
+		if err != nil {
+			return err
+		}
+		return p.updates(seq, w[1])
 	case "begin":
 		p.batch = new(flatrock.Batch)
 		return nil
@@ -165,6 +186,9 @@ func (p *player) open(op string) (err error) {
 		WALDir:                      p.options.WALDir,
 		AvoidFlushDuringRecovery:    p.options.AvoidFlushDuringRecovery,
 		MaxManifestFileSize:         p.options.MaxManifestFileSize,
+		AtomicFlush:                 p.options.AtomicFlush,
+		ManualWALFlush:              p.options.ManualWALFlush,
+		WALTTLSeconds:               p.options.WALTTLSeconds,
 	})
 	return err
 }
@@ -200,6 +224,19 @@ func (p *player) write(op string, cf *flatrock.ColumnFamily, k, v []byte) error 
 		return cf.DeleteRange(&p.wo, k, v)
 	}
 	return errors.New("unknown command")
+}
+
+func (p *player) updates(seq uint64, file string) error {
+	it, err := p.db.GetUpdatesSince(seq)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for ; it.Valid(); it.Next() {
+		u := it.Batch()
+		fmt.Fprintf(&b, "%d %x\n", u.Sequence, u.Data)
+	}
+	return errors.Join(it.Err(), it.Close(), os.WriteFile(file, []byte(b.String()), 0o600))
 }
 
 // expected is a family as a file for check describes it.

@@ -88,10 +88,15 @@ func (w *world) open(rocks bool) *script {
 func name(s string) string { return strings.NewReplacer(" ", "_", ",", "").Replace(s) }
 
 // writes adds n random writes, some of them in batches over families.
-func (s *script) writes(n int) *script {
+func (s *script) writes(n int) *script { return s.writing(n, true) }
+
+// unsynced is writes for those that no log has.
+func (s *script) unsynced(n int) *script { return s.writing(n, false) }
+
+func (s *script) writing(n int, syncs bool) *script {
 	rng := s.w.rng
 	for n > 0 {
-		if rng.IntN(20) == 0 {
+		if rng.IntN(20) == 0 && syncs {
 			s.say("sync %s", []string{"on", "off", "off", "off"}[rng.IntN(4)])
 		}
 		if rng.IntN(3) > 0 {

@@ -46,8 +46,8 @@ func root(t *testing.T) string {
 	return ""
 }
 
-// walk calls visit for each file of the module: neither test data nor nested
-// modules, nor what begins with a dot.
+// walk calls visit for each file of the module and of nestedModules: not test data, nor
+// what begins with a dot. A nested module that is not listed fails.
 func walk(t *testing.T, visit func(name string, text []byte)) {
 	t.Helper()
 	top := root(t)
@@ -57,7 +57,11 @@ func walk(t *testing.T, visit func(name string, text []byte)) {
 		}
 		if d.IsDir() {
 			_, merr := os.Stat(filepath.Join(p, "go.mod"))
-			if merr == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") {
+			if rel, err := filepath.Rel(top, p); merr == nil && err == nil && !nestedModules[filepath.ToSlash(rel)] {
+				t.Errorf("%s is a module that nestedModules does not list", rel)
+				return filepath.SkipDir
+			}
+			if d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -318,6 +322,32 @@ func TestReadmeShowsWhatCompiles(t *testing.T) {
 		code, _, _ := strings.Cut(b, "```")
 		if !strings.Contains(examples, flat(code)) {
 			t.Errorf("README.md shows code that is not in example_test.go:\n%s", code)
+		}
+	}
+}
+
+// TestNestedModulesAreTested: each exists, make knows it, and its dependencies are not the core's.
+func TestNestedModulesAreTested(t *testing.T) {
+	top := root(t)
+	makefile, err := os.ReadFile(filepath.Join(top, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := os.ReadFile(filepath.Join(top, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range nestedModules {
+		if _, err := os.Stat(filepath.Join(top, filepath.FromSlash(name), "go.mod")); err != nil {
+			t.Error(err)
+		}
+		if !bytes.Contains(makefile, []byte("cd "+name)) {
+			t.Errorf("the Makefile does not test %s", name)
+		}
+	}
+	for _, rival := range []string{"pebble", "badger", "goleveldb", "bbolt"} {
+		if bytes.Contains(core, []byte(rival)) {
+			t.Errorf("go.mod requires %s, which belongs into bench/peers/go.mod", rival)
 		}
 	}
 }

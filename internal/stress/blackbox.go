@@ -31,6 +31,7 @@ type ChildSpec struct {
 	Database uint64
 	Round    uint64
 	Faults   bool // file operations fail with odds
+	Flips    bool // they do in some round of this database: files must be such that flipped bits are noticed
 	Check    bool // open and compare, nothing else
 }
 
@@ -44,16 +45,16 @@ func BlackBox(ctx context.Context, cfg Config, faults bool, spawn func(spec stri
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return err
 	}
-	rng := cfg.rng("kills")
-	for number := uint64(0); ; number++ {
+	for number := cfg.Database; ; number++ {
+		rng := cfg.rng("kills", number)
 		dir := filepath.Join(cfg.Dir, "db")
-		if err := errors.Join(os.RemoveAll(dir), removeFile(filepath.Join(cfg.Dir, stateName))); err != nil {
+		if err := errors.Join(removeDB(mmapfs.OS, dir), removeFile(filepath.Join(cfg.Dir, stateName))); err != nil {
 			return err
 		}
 		stats.Databases.Add(1)
 		for round := range uint64(cfg.RoundsPerDB) {
 			spec := ChildSpec{Seed: cfg.Seed, Dir: cfg.Dir, Workers: cfg.Workers, Families: cfg.Families, Keys: cfg.Keys, Ops: cfg.Ops, Sync: cfg.Sync,
-				Database: number, Round: round, Faults: faults && rng.IntN(2) == 0}
+				Database: number, Round: round, Faults: faults && rng.IntN(2) == 0, Flips: faults}
 			if ctx.Err() != nil || cfg.Rounds > 0 && int(stats.Rounds.Load()) >= cfg.Rounds {
 				spec.Check = true
 				return runChild(spec, rng, spawn, stats)
@@ -82,7 +83,12 @@ func runChild(spec ChildSpec, rng *rand.Rand, spawn func(string) *exec.Cmd, stat
 	if err != nil {
 		return err
 	}
+	before, err := spec.done()
+	if err != nil { // there is no file yet
+		before = doneSoFar{}
+	}
 	cmd := spawn(string(text))
+	defer watch(func() { cmd.Process.Signal(syscall.SIGQUIT) })() // it prints its stacks
 	var diag bytes.Buffer
 	cmd.Stderr = &diag
 	out, err := cmd.StdoutPipe()
@@ -96,28 +102,23 @@ func runChild(spec ChildSpec, rng *rand.Rand, spawn func(string) *exec.Cmd, stat
 	early := !spec.Check && rng.IntN(8) == 0
 	after := time.Duration(rng.Int64N(int64(600 * time.Millisecond)))
 	if early {
-		timer := time.AfterFunc(after/10, kill)
-		defer timer.Stop()
+		defer time.AfterFunc(after/10, kill).Stop()
 	}
-	var done childReport
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if lines.Text() == childReady && !early && !spec.Check {
-			timer := time.AfterFunc(after, kill)
-			defer timer.Stop()
-		}
-		if rest, ok := bytes.CutPrefix(lines.Bytes(), []byte(childDone)); ok {
-			if err := json.Unmarshal(rest, &done); err != nil {
-				return err
-			}
+			defer time.AfterFunc(after, kill).Stop()
 		}
 	}
 	io.Copy(io.Discard, out)
 	err = cmd.Wait()
-	stats.Operations.Add(done.Operations)
-	stats.Injected.Add(done.Injected)
-	if n, err := spec.traced(); err == nil { // no error: an early death leaves no file
-		stats.Writes.Add(n)
+	if after, err := spec.done(); err == nil { // an early death leaves no file
+		stats.Operations.Add(after.operations - before.operations)
+		stats.Checks.Add(after.checks - before.checks)
+		stats.Injected.Add(after.injected - before.injected)
+		if after.generation > before.generation {
+			stats.Writes.Add(after.writes)
+		}
 	}
 	if err == nil {
 		return nil
@@ -132,36 +133,43 @@ func runChild(spec ChildSpec, rng *rand.Rand, spawn func(string) *exec.Cmd, stat
 			return nil
 		}
 	}
+	stats.failed(spec.Database)
 	return fmt.Errorf("black box, seed %d, database %d, round %d: the child says %w\n%s", spec.Seed, spec.Database, spec.Round, err, tail(diag.Bytes()))
 }
 
-// What a child prints.
-const (
-	childReady = "ready"
-	childDone  = "done "
-)
-
-// childReport comes from a child that ends by itself.
-type childReport struct{ Operations, Injected int64 }
+// childReady is what a child prints once it has proved what the last one left, and works.
+const childReady = "ready"
 
 func (spec *ChildSpec) config() Config {
 	return Config{Seed: spec.Seed, Dir: spec.Dir, Workers: spec.Workers, Families: spec.Families, Keys: spec.Keys, Ops: spec.Ops, Sync: spec.Sync}.withDefaults()
 }
 
-// traced is how many batches the trace of the generation holds.
-func (spec *ChildSpec) traced() (n int64, err error) {
-	cfg := spec.config()
-	h, err := openStateFile(filepath.Join(spec.Dir, stateName), shapeOf(cfg, cfg.drawFamilies(spec.Database)), traceWords)
-	if err != nil {
-		return 0, err
-	}
-	for i := range h.logs {
-		n += int64(len(h.logs[i].batches))
-	}
-	return n, h.file.close()
+// doneSoFar is what the children of a database did.
+type doneSoFar struct {
+	operations, checks, injected int64
+	writes                       int64 // of the last generation alone
+	generation                   uint64
 }
 
-func tail(b []byte) []byte { return b[max(0, len(b)-6000):] }
+// done reads it from the state file.
+func (spec *ChildSpec) done() (d doneSoFar, err error) {
+	name := filepath.Join(spec.Dir, stateName)
+	if _, err := os.Stat(name); err != nil {
+		return d, err
+	}
+	cfg := spec.config()
+	h, err := openStateFile(name, shapeOf(cfg, cfg.drawFamilies(spec.Database)), traceWords)
+	if err != nil {
+		return d, err
+	}
+	d = doneSoFar{h.stats.Operations.Load(), h.stats.Checks.Load(), h.stats.Injected.Load(), 0, h.file.generation}
+	for i := range h.logs {
+		d.writes += int64(len(h.logs[i].batches))
+	}
+	return d, h.file.close()
+}
+
+func tail(b []byte) []byte { return b[max(0, len(b)-30000):] }
 
 // Child is the process that BlackBox kills: it proves that the database holds what
 // the state file says, and works on until it dies or has done its operations.
@@ -171,28 +179,24 @@ func Child(text string, stdout io.Writer) error {
 		return fmt.Errorf("the child's orders: %w", err)
 	}
 	cfg := spec.config()
-	stats := new(Stats)
 	fsys := mmapfs.FS(mmapfs.OS)
-	s := newSession(cfg, spec.Database, filepath.Join(spec.Dir, "db"), harness{direct: directWorks(spec.Dir), ingest: true}, stats)
-	var f *faults
-	if spec.Faults {
-		s.harness.flips = true
-		f = newFaults(fsys, cfg.rng("faults", spec.Database, spec.Round), true)
-		fsys = f.fs
-		s.harness.direct = false // what goes around the page cache goes around the faults
-	}
+	h := harness{direct: directWorks(spec.Dir), modes: true, tails: true, ingest: true, flips: spec.Flips}
+	s := newSession(cfg, spec.Database, filepath.Join(spec.Dir, "db"), h, nil)
 	var err error
 	if s.h, err = openStateFile(filepath.Join(spec.Dir, stateName), shapeOf(cfg, s.specs), traceWords); err != nil {
 		return err
 	}
-	err = s.childRound(spec, fsys, f, stdout)
-	report := childReport{Operations: stats.Operations.Load()}
-	if f != nil {
-		report.Injected = f.failed.Load() + f.flipped.Load()
+	s.stats = s.h.stats
+	var f *faults
+	if spec.Faults {
+		f = newFaults(fsys, cfg.rng("faults", spec.Database, spec.Round), true, s.stats)
+		fsys = f.fs
+		s.harness.modes = false  // another file system decides for itself
+		s.harness.direct = false // what goes around the page cache goes around the faults
 	}
-	line, jerr := json.Marshal(report)
-	_, werr := fmt.Fprintf(stdout, "%s%s\n", childDone, line)
-	return errors.Join(err, s.h.file.close(), jerr, werr)
+	err = s.childRound(spec, fsys, f, stdout)
+	s.h.file.count(s.h)
+	return errors.Join(err, s.h.file.close())
 }
 
 func (s *session) childRound(spec ChildSpec, fsys mmapfs.FS, f *faults, stdout io.Writer) error {
@@ -219,18 +223,18 @@ func (s *session) childRound(spec ChildSpec, fsys mmapfs.FS, f *faults, stdout i
 			}
 		}
 		if err == nil && (f == nil || f.flipOdds == 0) {
-			if err = r.finish(); f != nil && f.tolerate(err) {
+			if err = errors.Join(r.finish(), r.checkModes()); f != nil && f.tolerate(err) {
 				err = nil
 			}
 		}
 	}
 	cerr := r.db.Close()
-	if cerr == nil {
+	if cerr == nil && r.opts.closed().must == everything {
 		s.h.file.closed()
 	} else if f != nil && f.tolerate(cerr) {
 		cerr = nil
 	}
-	return errors.Join(err, cerr)
+	return errors.Join(err, cerr, r.opts.told.err())
 }
 
 // directWorks asks whether files of the directory can be read around the page cache.

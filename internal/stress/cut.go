@@ -16,6 +16,7 @@ type cut struct {
 	upTo   [][]uint64 // the same, or where all families must agree the largest of them
 	live   bool       // the view is of the generation itself: failed batches are not in it
 	last   []uint64   // by worker: its newest acknowledged batch
+	only   int        // bounds.only
 }
 
 // view reads one moment of a database, by family and key.
@@ -28,8 +29,9 @@ func (c *cut) has(b *batchRecord, family int) bool {
 	if b.number > c.upTo[family][b.worker] {
 		return false
 	}
-	// A batch that failed may be there only if nothing of its worker followed it.
-	return !b.failed.Load() || !c.live && !b.refused.Load() && b.number > c.last[b.worker]
+	// A batch that failed may be there only if nothing of its worker followed it: what follows it, followed a
+	// Resume, which undid it.
+	return !b.failed.Load() || !c.live && !b.refused.Load() && b.number > c.last[b.worker] && b.number == c.upTo[family][b.worker]
 }
 
 // bounds say which batches a view must and may hold.
@@ -39,13 +41,33 @@ type bounds struct {
 	may       uint64 // begun after this time: not there; 0 for no limit
 	perFamily bool   // no log: S1 and S3 hold family by family
 	live      bool   // of a database that has been open since the generation began
+	kill      bool   // barriers that only outlive a kill count
+	only      int    // the view has family only-1; 0: all
+	// began is when reading the view began, if its database is written on: what a failed batch left in a
+	// log may be seen until a batch after it is acknowledged, and of those only the ones before count.
+	began uint64
+}
+
+// families are those that a view has, by index.
+func (h *history) families(only int) []int {
+	if only > 0 {
+		return []int{only - 1}
+	}
+	all := make([]int, len(h.Families))
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // readCut reads the counters of a view and proves S1, S3 and S4 of it.
 func (h *history) readCut(v view, b bounds) (*cut, error) {
-	c := &cut{h: h, live: b.live, last: make([]uint64, h.Workers)}
-	for f := range h.Families {
-		numbers := make([]uint64, h.Workers)
+	c := &cut{h: h, live: b.live, only: b.only, last: make([]uint64, h.Workers), number: make([][]uint64, len(h.Families))}
+	for f := range c.number {
+		c.number[f] = make([]uint64, h.Workers)
+	}
+	for _, f := range h.families(b.only) {
+		numbers := c.number[f]
 		for w := range h.Workers {
 			value, err := v.get(f, counterKey(w))
 			switch {
@@ -61,7 +83,6 @@ func (h *history) readCut(v view, b bounds) (*cut, error) {
 				return nil, fmt.Errorf("family %d: the counter of worker %d is %d, and was %d when the round began", f, w, numbers[w], h.counter[f][w])
 			}
 		}
-		c.number = append(c.number, numbers)
 	}
 	c.upTo = c.number
 	if !b.perFamily {
@@ -95,7 +116,7 @@ func (c *cut) check(b bounds) error {
 	logs := c.h.snapshotLogs()
 	for w, batches := range logs {
 		for _, r := range batches {
-			if !r.barrier && r.end.Load() != 0 && !r.failed.Load() {
+			if end := r.end.Load(); !r.barrier && end != 0 && !r.failed.Load() && (b.began == 0 || end <= b.began) {
 				c.last[w] = max(c.last[w], r.number)
 			}
 		}
@@ -103,12 +124,12 @@ func (c *cut) check(b bounds) error {
 	if err := c.agree(logs); err != nil {
 		return err
 	}
-	if !b.perFamily {
+	if !b.perFamily && b.only == 0 {
 		if err := c.closed(logs, b, -1); err != nil {
 			return err
 		}
 	}
-	for f := range c.h.Families {
+	for _, f := range c.h.families(b.only) {
 		if err := c.closed(logs, b, f); err != nil {
 			return fmt.Errorf("family %d: %w", f, err)
 		}
@@ -119,7 +140,7 @@ func (c *cut) check(b bounds) error {
 // agree proves S1: each counter is that of the newest batch of the cut which
 // touches the family.
 func (c *cut) agree(logs [][]*batchRecord) error {
-	for f := range c.h.Families {
+	for _, f := range c.h.families(c.only) {
 		want := append([]uint64(nil), c.h.counter[f]...)
 		for w, batches := range logs {
 			for _, r := range batches {
@@ -149,7 +170,7 @@ func (c *cut) closed(logs [][]*batchRecord, b bounds, family int) error {
 			end := r.end.Load()
 			acknowledged := end != 0 && !r.failed.Load()
 			if r.barrier {
-				if acknowledged && end <= b.mustSync && r.barrierFamily == family {
+				if acknowledged && end <= b.mustSync && (r.sync || b.kill) && (r.barrierFamily == family || r.barrierFamily < 0) {
 					consider(r)
 				}
 				continue
@@ -189,13 +210,14 @@ func (c *cut) closed(logs [][]*batchRecord, b bounds, family int) error {
 
 // checkKey proves S2 for one key.
 func (c *cut) checkKey(family, key int, value []byte, exists bool) error {
+	c.h.stats.Checks.Add(1)
 	id, last := c.h.keys[family][key].at(c, family)
 	if err := sameValue(id, value, exists); err != nil {
 		by := "it had when the round began"
 		if last != nil {
 			by = fmt.Sprintf("batch %d of worker %d (at %d) left", last.number, last.worker, last.begin)
 		}
-		return fmt.Errorf("family %d, key %d %q: %w, which %s", family, key, c.h.Families[family].key(key), err, by)
+		return fmt.Errorf("family %d, key %d %q: %w, which %s\n  its story: %s", family, key, c.h.Families[family].key(key), err, by, c.h.keys[family][key].story(c, family))
 	}
 	return nil
 }

@@ -28,6 +28,9 @@ var doses = []harnessDose{
 	{"faults", func(ctx context.Context, stats *Stats, short bool) error {
 		return Faults(ctx, Config{Seed: 1, Rounds: dose(short, 30, 150)}, stats)
 	}},
+	{"metamorphic", func(ctx context.Context, stats *Stats, short bool) error {
+		return Metamorphic(ctx, Config{Seed: 1, Rounds: dose(short, 4, 24)}, stats)
+	}},
 	{"black box", func(ctx context.Context, stats *Stats, short bool) error {
 		dir, err := os.MkdirTemp("", "flatrock-stress-")
 		if err != nil {

@@ -3,6 +3,7 @@ package stress
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,10 +20,11 @@ const (
 	singleDeleteEntry
 	mergeEntry
 	rangeEntry
+	entityEntry
 )
 
 func (k entryKind) String() string {
-	return [...]string{"?", "put", "delete", "single delete", "merge", "delete range"}[k]
+	return [...]string{"?", "put", "delete", "single delete", "merge", "delete range", "put entity"}[k]
 }
 
 // entry is one change of a batch. Keys are indices.
@@ -39,7 +41,7 @@ type batchRecord struct {
 	worker  int
 	number  uint64 // of the worker's batches, from 1
 	begin   uint64
-	sync    bool // acknowledged only once durable
+	sync    bool // acknowledged only once durable; of a barrier: makes durable, else it only outlives a kill
 	entries []entry
 
 	// barrier: no batch, but something that makes durable what had returned before it
@@ -74,7 +76,7 @@ type change struct {
 // apply is the value's id after the change.
 func (c change) apply(id uint64) uint64 {
 	switch c.kind {
-	case putEntry:
+	case putEntry, entityEntry:
 		return c.id
 	case mergeEntry:
 		return merged(id, c.id)
@@ -107,6 +109,8 @@ type history struct {
 
 	logs []workerLog // by worker
 	file *stateFile  // nil: in memory only
+
+	stats *Stats // counts operations, checks and faults; with a file, since the database began
 }
 
 // workerLog is the trace of a worker's batches of this generation.
@@ -123,7 +127,7 @@ type shape struct {
 }
 
 func newHistory(s shape) *history {
-	h := &history{shape: s, logs: make([]workerLog, s.Workers)}
+	h := &history{shape: s, logs: make([]workerLog, s.Workers), stats: new(Stats)}
 	for _, f := range s.Families {
 		h.keys = append(h.keys, make([]keyHistory, f.n))
 		h.counter = append(h.counter, make([]uint64, s.Workers))
@@ -136,7 +140,7 @@ func newHistory(s shape) *history {
 }
 
 // newValue is an id that no value had before.
-func (h *history) newValue() uint64 { return mix(h.nextID.Add(1)<<1) | 1 }
+func (h *history) newValue() uint64 { return mix(h.nextID.Add(1)<<1)&idMask | 1 }
 
 // begin records a batch that a worker is about to write. The locks of its keys are
 // held. It returns nil when the trace is full: then the round is over.
@@ -145,9 +149,9 @@ func (h *history) begin(worker int, entries []entry, sync bool) *batchRecord {
 }
 
 // beginBarrier records something that makes a family, or with -1 all of them,
-// durable.
-func (h *history) beginBarrier(worker, family int) *batchRecord {
-	return h.record(&batchRecord{worker: worker, barrier: true, barrierFamily: family})
+// durable, or without sync only known to the operating system.
+func (h *history) beginBarrier(worker, family int, sync bool) *batchRecord {
+	return h.record(&batchRecord{worker: worker, barrier: true, barrierFamily: family, sync: sync})
 }
 
 func (h *history) record(b *batchRecord) *batchRecord {
@@ -251,8 +255,27 @@ func (k *keyHistory) at(c *cut, family int) (id uint64, last *batchRecord) {
 	return id, last
 }
 
+// story says what became of the key in this generation, for messages.
+func (k *keyHistory) story(c *cut, family int) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := fmt.Sprintf("%#x when the generation began", k.base)
+	for _, ch := range k.changes[max(0, len(k.changes)-40):] {
+		b := ch.batch
+		out += fmt.Sprintf("; %s %#x (batch %d of worker %d, %d to %d", ch.kind, ch.id, b.number, b.worker, b.begin, b.end.Load())
+		if b.failed.Load() {
+			out += ", failed"
+		}
+		if !c.has(b, family) {
+			out += ", not there"
+		}
+		out += ")"
+	}
+	return out
+}
+
 // rebase makes the state of a cut the one that the history begins with.
-func (h *history) rebase(c *cut, noWAL bool) error {
+func (h *history) rebase(c *cut, promise promise) error {
 	for f := range h.keys {
 		for i := range h.keys[f] {
 			k := &h.keys[f][i]
@@ -271,7 +294,7 @@ func (h *history) rebase(c *cut, noWAL bool) error {
 		}
 	}
 	if h.file != nil {
-		return h.file.rebase(h, noWAL)
+		return h.file.rebase(h, promise)
 	}
 	return nil
 }

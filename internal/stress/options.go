@@ -1,11 +1,17 @@
 package stress
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"math/rand/v2"
+	"time"
 
 	"github.com/flatrock-db/flatrock"
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/ratelimit"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // Config says what a run does. The zero value of a field means its default.
@@ -28,6 +34,8 @@ type Config struct {
 	Sync int
 	// RoundsPerDB is how many rounds a database lives, with one set of formats. Default 8.
 	RoundsPerDB int
+	// Database is the number of the database that the run begins with.
+	Database uint64
 	// Verbose, if not nil, is called with what goes on.
 	Log func(format string, args ...any)
 }
@@ -71,6 +79,7 @@ type familySpec struct {
 	extractor *flatrock.PrefixExtractor // nil: none
 	plainOpts flatrock.PlainTableOptions
 	style     flatrock.CompactionStyle
+	levels    int // 0: the default
 }
 
 // drawFamilies draws the formats of database number db.
@@ -111,6 +120,7 @@ func (c Config) drawFamilies(db uint64) []familySpec {
 			s.plainOpts = p
 		}
 		s.style = pick(rng, flatrock.CompactionStyleLevel, flatrock.CompactionStyleLevel, flatrock.CompactionStyleUniversal)
+		s.levels = pick(rng, 0, 0, 4)
 		specs = append(specs, s)
 	}
 	return specs
@@ -138,6 +148,7 @@ type roundOptions struct {
 	noSync bool
 	// protect is WriteOptions.ProtectionBytesPerKey.
 	protect int
+	told    *tellings // nil: no listener
 }
 
 // drawRound draws the options of a round.
@@ -167,6 +178,8 @@ func (c Config) drawRound(specs []familySpec, fsys mmapfs.FS, db, round uint64, 
 	o.MaxBackgroundJobs = pick(rng, 1, 2, 4)
 	o.MaxSubcompactions = pick(rng, 1, 1, 3)
 	o.DelayedWriteRate = pick[int64](rng, 16<<20, 1<<30) // a slow machine must not make a round last minutes
+	c.drawNewer(rng, o, h)
+	c.drawOutputs(rng, &r)
 	r.protect = pick(rng, 0, 0, 8)
 	r.noWAL = rng.IntN(8) == 0
 	r.noSync = rng.IntN(4) == 0
@@ -182,77 +195,108 @@ func (c Config) drawRound(specs []familySpec, fsys mmapfs.FS, db, round uint64, 
 	return r
 }
 
-func (c Config) drawFamilyRound(rng *rand.Rand, f *familySpec, h harness) *flatrock.ColumnFamilyOptions {
-	o := &flatrock.ColumnFamilyOptions{
-		MergeOperator:                    chain{},
-		PrefixExtractor:                  f.extractor,
-		WriteBufferSize:                  pick[int64](rng, 64<<10, 64<<10, 100<<10, 300<<10),
-		MaxWriteBufferNumber:             2 + rng.IntN(4),
-		MinWriteBufferNumberToMerge:      1 + rng.IntN(2),
-		Level0FileNumCompactionTrigger:   2 + rng.IntN(4),
-		Level0SlowdownWritesTrigger:      8,
-		Level0StopWritesTrigger:          12,
-		TargetFileSizeBase:               pick[int64](rng, 4<<10, 16<<10, 64<<10),
-		MaxBytesForLevelBase:             pick[int64](rng, 16<<10, 64<<10, 256<<10),
-		MaxBytesForLevelMultiplier:       pick(rng, 2.0, 4.0, 10.0),
-		LevelCompactionDynamicLevelBytes: pick(rng, flatrock.On, flatrock.Off),
-		BloomLocality:                    uint32(rng.IntN(2)),
+// drawOptions draws the options of a round of the session. Where logs are a database keeps.
+func (s *session) drawOptions(fsys mmapfs.FS, round uint64) roundOptions {
+	r := s.cfg.drawRound(s.specs, fsys, s.number, round, s.harness)
+	if s.cfg.rng("log directory", s.number).IntN(3) == 0 {
+		r.db.WALDir = s.dir + logsSuffix
 	}
-	o.CompactionStyle = f.style
-	o.BlockProtectionBytesPerKey = pick(rng, 0, 0, 1, 8)
-	o.MemtableProtectionBytesPerKey = pick(rng, 0, 0, 2, 8)
-	if f.reverse {
-		o.Comparator = flatrock.ReverseBytewise
+	if s.cfg.rng("messages", s.number, round).IntN(4) == 0 {
+		r.db.DBLogDir = s.dir + messagesSuffix
 	}
-	o.MemTable.Kind = pick(rng, flatrock.SkipList, flatrock.HashSkipList, flatrock.HashLinkList, flatrock.Vector)
-	o.MemTable.BucketCount = pick(rng, 1, 16, 300)
-	o.MemTable.Threshold = pick(rng, 1, 4, 100)
-	if f.plain {
-		p := f.plainOpts
-		p.IndexSparseness = pick(rng, 0, 3, flatrock.IndexEveryRow)
-		p.BloomBitsPerKey = pick(rng, 0, 4, flatrock.NoBloom)
-		p.StoreIndexInFile = pick(rng, flatrock.On, flatrock.Off)
-		p.ChunkChecksums = flatrock.On
-		p.Verify = pick(rng, flatrock.VerifyOnDemand, flatrock.VerifyAtOpen, flatrock.VerifyInBackground)
-		p.Memory = pick(rng, flatrock.MemoryPopulate, flatrock.MemoryNone, flatrock.MemoryWillNeed, flatrock.MemoryResident)
-		p.LoadInBackground = pick(rng, flatrock.On, flatrock.Off)
-		o.Table = p
-		return o
+	redrawLevels(s.cfg.rng("levels", s.number, round), fsys, s.dir, &r.db)
+	return r
+}
+
+// Directories beside that of the database.
+const (
+	logsSuffix     = "-logs"
+	messagesSuffix = "-messages"
+)
+
+// removeDB removes a database with what lies beside it.
+func removeDB(fsys mmapfs.FS, dir string) error {
+	return errors.Join(fsys.RemoveAll(dir), fsys.RemoveAll(dir+logsSuffix), fsys.RemoveAll(dir+messagesSuffix))
+}
+
+// drawNewer draws what else a database can be told.
+func (c Config) drawNewer(rng *rand.Rand, o *flatrock.Options, h harness) {
+	switch {
+	case h.whole:
+		o.WALRecoveryMode = pick(rng, flatrock.PointInTimeRecovery, flatrock.TolerateCorruptedTailRecords, flatrock.AbsoluteConsistency, flatrock.SkipAnyCorruptedRecords)
+	case h.tails:
+		o.WALRecoveryMode = pick(rng, flatrock.PointInTimeRecovery, flatrock.TolerateCorruptedTailRecords, flatrock.SkipAnyCorruptedRecords)
 	}
-	b := flatrock.BlockBasedTableOptions{
-		BlockSize:                 pick(rng, 200, 1000, 4096),
-		BlockRestartInterval:      pick(rng, 1, 3, 16),
-		IndexBlockRestartInterval: pick(rng, 1, 4),
-		MetadataBlockSize:         pick(rng, 100, 4096),
-		FormatVersion:             pick(rng, 2, 3, 4, 5, 6),
-		IndexType:                 pick(rng, flatrock.BinarySearch, flatrock.TwoLevelIndexSearch, flatrock.BinarySearchWithFirstKey),
-		DataBlockIndexType:        pick(rng, flatrock.DataBlockBinarySearch, flatrock.DataBlockBinaryAndHash),
-		Checksum:                  pick(rng, flatrock.CRC32C, flatrock.XXHash, flatrock.XXHash64, flatrock.XXH3),
-		IndexShortening:           pick(rng, flatrock.NoShortening, flatrock.ShortenSeparators, flatrock.ShortenSeparatorsAndSuccessor),
-		FilterPolicy:              pick(rng, flatrock.FilterPolicy{}, flatrock.BloomFilter(8), flatrock.RibbonFilter(8)),
-		WholeKeyFiltering:         pick(rng, flatrock.On, flatrock.On, flatrock.Off),
-		UseDeltaEncoding:          pick(rng, flatrock.On, flatrock.Off),
-		EnableIndexCompression:    pick(rng, flatrock.On, flatrock.Off),
-		NoBlockCache:              rng.IntN(6) == 0,
-		CacheIndexAndFilterBlocks: rng.IntN(2) == 0,
+	o.AtomicFlush = pick(rng, flatrock.On, flatrock.Off, flatrock.Off, flatrock.Off)
+	if rng.IntN(5) == 0 {
+		o.ManualWALFlush = true
+		o.WALWriteMode = pick(rng, flatrock.WALAuto, flatrock.WALWrite)
 	}
-	if f.extractor != nil && rng.IntN(3) == 0 {
-		b.IndexType = flatrock.HashSearch
-		b.IndexBlockRestartInterval = 1
+	o.AvoidFlushDuringShutdown = rng.IntN(4) == 0
+	o.WALTTLSeconds, o.WALSizeLimitMB = -1, -1
+	if rng.IntN(4) == 0 {
+		o.WALTTLSeconds, o.WALSizeLimitMB = pick[int64](rng, -1, 1, 3600), pick[int64](rng, -1, 1)
 	}
-	b.PartitionFilters = b.IndexType == flatrock.TwoLevelIndexSearch && rng.IntN(2) == 0
-	b.PinL0FilterAndIndexBlocksInCache = b.CacheIndexAndFilterBlocks && rng.IntN(2) == 0
-	o.Table = b
-	o.Compression = pick(rng, flatrock.NoCompression, flatrock.SnappyCompression, flatrock.ZlibCompression, flatrock.LZ4Compression, flatrock.ZSTDCompression)
-	if rng.IntN(3) == 0 {
-		o.BottommostCompression = flatrock.ZSTDCompression
+	o.MaxDecompressedSize = pick[int64](rng, 0, 1<<20)
+	switch rng.IntN(6) {
+	case 0:
+		o.DBWriteBufferSize = pick[int64](rng, 100<<10, 1<<20)
+	case 1:
+		o.WriteBufferManager = flatrock.NewWriteBufferManager(flatrock.WriteBufferManagerOptions{
+			BufferSize: pick[int64](rng, 200<<10, 1<<20), AllowStall: rng.IntN(2) == 0, CostToCache: rng.IntN(2) == 0})
 	}
-	if rng.IntN(3) == 0 {
-		co := flatrock.DefaultCompressionOptions()
-		co.ParallelThreads = 2
-		o.CompressionOptions = co
+	if rng.IntN(5) == 0 {
+		o.RateLimiter = flatrock.NewRateLimiter(flatrock.RateLimiterOptions{
+			BytesPerSec: pick[int64](rng, 20<<20, 1<<30), RefillPeriod: 5 * time.Millisecond, Mode: pick(rng, ratelimit.WritesOnly, ratelimit.ReadsOnly, ratelimit.AllIO), AutoTuned: rng.IntN(2) == 0})
 	}
-	return o
+	if rng.IntN(4) == 0 {
+		o.BytesPerSync, o.StrictBytesPerSync = 4096, rng.IntN(2) == 0
+	}
+	if rng.IntN(4) == 0 {
+		o.WALBytesPerSync = 4096
+	}
+	if rng.IntN(4) == 0 {
+		o.MaxBackgroundJobs, o.MaxBackgroundCompactions, o.MaxBackgroundFlushes = 0, 1+rng.IntN(3), 1+rng.IntN(2)
+	}
+	o.FileChecksumGenFactory = flatrock.NoFileChecksums
+	if rng.IntN(3) == 0 && !(h.flips && h.ingest) { // an ingested file's is of what was read
+		o.FileChecksumGenFactory = flatrock.FileChecksumGenCrc32c
+	}
+	if rng.IntN(4) == 0 {
+		o.Statistics = statistics.New()
+	}
+	o.CompactionReadaheadSize = pick[int64](rng, 0, 4096, 100<<10)
+	o.AllowConcurrentMemtableWrite = pick(rng, flatrock.Default, flatrock.Off)
+	o.EnablePipelinedWrite = o.AtomicFlush != flatrock.On && rng.IntN(2) == 0
+	if h.modes {
+		o.FileMode = pick[fs.FileMode](rng, 0, 0o600, 0o640)
+	}
+	o.AllowIngestBehind = rng.IntN(5) == 0
+	o.MapMemoryFiles = pick(rng, flatrock.Default, flatrock.Off)
+	o.BottomPriorityCompactions = pick(rng, 0, 0, 1)
+	if rng.IntN(8) == 0 {
+		o.Placement = flatrock.PlaceAll(pick(rng, flatrock.PlaceInterleave, flatrock.PlaceReplicate))
+	}
+	o.BgErrorResumeRetryInterval = pick(rng, 0, time.Millisecond)
+	o.MaxBgErrorResumeCount = pick(rng, 0, -1)
+}
+
+// drawOutputs draws what the database tells about itself.
+func (c Config) drawOutputs(rng *rand.Rand, r *roundOptions) {
+	o := &r.db
+	switch rng.IntN(3) {
+	case 0:
+		o.Logger = slog.New(slog.DiscardHandler)
+	case 1:
+		o.InfoLogLevel = pick(rng, slog.LevelDebug, slog.LevelInfo, slog.LevelError)
+		o.KeepLogFileNum, o.MaxLogFileSize, o.LogFileTimeToRoll = pick(rng, 0, 1, 3), pick[int64](rng, 0, 2000), pick[int64](rng, 0, 1)
+	}
+	o.StatsDumpPeriodSec = pick(rng, 0, -1, 1)
+	o.DBHostID = pick(rng, "", "stress")
+	if rng.IntN(4) == 0 {
+		r.told = new(tellings)
+		o.Listeners = []*flatrock.EventListener{r.told.listener()}
+	}
 }
 
 // harness is what the surroundings of a round allow.
@@ -260,5 +304,8 @@ type harness struct {
 	mapped bool // the log can be mapped
 	direct bool // direct reads work
 	flips  bool // bits of what is read flip
+	tails  bool // a crash damages at most the end of the last log
+	whole  bool // every round ends in good order
+	modes  bool // files have modes
 	ingest bool // files may be ingested: they are durable at once, so they may outlive writes before them
 }

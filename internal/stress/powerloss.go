@@ -27,7 +27,7 @@ func PowerLoss(ctx context.Context, cfg Config, stats *Stats) error {
 	def(&cfg.RoundsPerDB, 6)
 	cfg = cfg.withDefaults()
 	cfg.Dir = "/db"
-	for number := uint64(0); ; number++ {
+	for number := cfg.Database; ; number++ {
 		s := newSession(cfg, number, cfg.Dir, harness{mapped: true}, stats)
 		stats.Databases.Add(1)
 		mem := mmapfs.NewMem()
@@ -37,7 +37,9 @@ func PowerLoss(ctx context.Context, cfg Config, stats *Stats) error {
 				return nil
 			}
 			var err error
-			if mem, b, err = s.powerRound(round, mem, b); err != nil {
+			done := s.watchRound("power loss", round)
+			mem, b, err = s.powerRound(round, mem, b)
+			if done(); err != nil {
 				return s.failure("power loss", round, err)
 			}
 			stats.Rounds.Add(1)
@@ -61,8 +63,8 @@ func (s *session) powerRound(number uint64, mem *mmapfs.MemFS, b bounds) (*mmapf
 	}
 	fault := mmapfs.NewFault(mem)
 	fault.SetHook(p.operation)
-	r := &round{session: s, number: number, opts: s.cfg.drawRound(s.specs, fault, s.number, number, s.harness)}
-	p.noWAL = r.opts.noWAL
+	r := &round{session: s, number: number, opts: s.drawOptions(fault, number)}
+	p.promise = r.opts.promise()
 	if rng.IntN(5) == 0 { // crash while it recovers from the last crash
 		p.kinds, p.at = mmapfs.OpAll, 1+rng.IntN(60)
 		p.arm()
@@ -82,7 +84,7 @@ func (s *session) powerRound(number uint64, mem *mmapfs.MemFS, b bounds) (*mmapf
 			err = r.finish()
 		}
 		p.fire()
-		err = errors.Join(err, r.db.Close())
+		err = errors.Join(err, r.db.Close(), r.opts.told.err())
 	}
 	if err != nil {
 		return nil, b, fmt.Errorf("%w\n%s", err, listing(mem, s.dir))
@@ -92,10 +94,10 @@ func (s *session) powerRound(number uint64, mem *mmapfs.MemFS, b bounds) (*mmapf
 
 // powerCut takes the image of the crash, at some operation of the file system.
 type powerCut struct {
-	mem   *mmapfs.MemFS
-	h     *history
-	rng   *rand.Rand
-	noWAL bool
+	mem     *mmapfs.MemFS
+	h       *history
+	rng     *rand.Rand
+	promise promise
 
 	mu     sync.Mutex
 	armed  bool      // the generation has begun: the history knows what may be there
@@ -146,7 +148,7 @@ func (p *powerCut) fire() {
 func (p *powerCut) crash() {
 	must := p.h.clock.Load()
 	p.after = p.mem.Crash(p.rng)
-	p.bounds = bounds{mustSync: must, may: p.h.clock.Load(), perFamily: p.noWAL}
+	p.bounds = bounds{mustSync: must, may: p.h.clock.Load(), perFamily: p.promise.perFamily()}
 }
 
 // listing is what a directory holds, for messages.

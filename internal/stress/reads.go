@@ -135,7 +135,7 @@ func (s keyspace) index(key []byte) int {
 func (c *cut) checkSome(v snapshotView, specs []familySpec, rng *rand.Rand) error {
 	f := rng.IntN(len(specs))
 	s := &specs[f]
-	switch rng.IntN(5) {
+	switch rng.IntN(8) {
 	case 0:
 		return c.walk(v, f, s.reverse, 0, s.keys.n, rng.IntN(2) == 0)
 	case 1, 2:
@@ -159,6 +159,10 @@ func (c *cut) checkSome(v snapshotView, specs []familySpec, rng *rand.Rand) erro
 			}
 		}
 		return nil
+	case 4:
+		return c.checkPrefix(v, f, s, rng)
+	case 5:
+		return c.checkEntities(v, f, s, rng)
 	default:
 		for range 10 {
 			i := rng.IntN(s.keys.n)
@@ -169,6 +173,39 @@ func (c *cut) checkSome(v snapshotView, specs []familySpec, rng *rand.Rand) erro
 		}
 		return nil
 	}
+}
+
+// checkEntities compares the columns of some keys.
+func (c *cut) checkEntities(v snapshotView, f int, s *familySpec, rng *rand.Rand) error {
+	var keys [][]byte
+	var indices []int
+	for range 1 + rng.IntN(20) {
+		i := rng.IntN(s.keys.n)
+		indices, keys = append(indices, i), append(keys, s.keys.key(i))
+	}
+	results := make([]flatrock.EntityResult, len(keys))
+	if rng.IntN(2) == 0 {
+		var err error
+		if results, err = v.families[f].MultiGetEntity(v.options(), keys, results); err != nil {
+			return err
+		}
+	} else {
+		for j := range keys {
+			results[j].Err = v.families[f].GetEntity(v.options(), keys[j], &results[j].Entity)
+		}
+	}
+	for j, r := range results {
+		value, _ := r.Column("")
+		err := c.checkResult(f, indices[j], value, r.Err)
+		if err == nil && r.Err == nil {
+			id, _ := c.h.keys[f][indices[j]].at(c, f)
+			err = sameColumns(id, r.Columns)
+		}
+		if err != nil {
+			return fmt.Errorf("GetEntity of key %d: %w", indices[j], err)
+		}
+	}
+	return nil
 }
 
 func (c *cut) checkResult(family, key int, value []byte, err error) error {
@@ -190,7 +227,7 @@ func (w *worker) checkNow(family, key int, alone bool) error {
 	name := w.specs[family].keys.key(key)
 	var value []byte
 	var err error
-	how := w.rng.IntN(4)
+	how := w.rng.IntN(6)
 	switch how {
 	case 0:
 		var p flatrock.PinnedValue
@@ -205,6 +242,21 @@ func (w *worker) checkNow(family, key int, alone bool) error {
 		}
 	case 2:
 		value, err = w.seek(family, name)
+	case 3:
+		var e flatrock.Entity
+		if err = w.families[family].GetEntity(nil, name, &e); err == nil {
+			value, _ = e.Column("")
+			err = sameColumns(idOf(value), e.Columns)
+		}
+	case 4:
+		var found, may bool
+		if value, found, may, err = w.families[family].KeyMayExist(nil, name, nil); err == nil {
+			if may && !found {
+				value, err = w.families[family].Get(nil, name, nil)
+			} else if !may {
+				err = flatrock.ErrNotFound
+			}
+		}
 	default:
 		value, err = w.families[family].Get(nil, name, nil)
 	}
@@ -213,6 +265,7 @@ func (w *worker) checkNow(family, key int, alone bool) error {
 		return err
 	}
 	_, to := k.progress()
+	w.stats.Checks.Add(1)
 	var first error
 	ids := k.between(from, to)
 	for _, id := range ids {

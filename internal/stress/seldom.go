@@ -12,7 +12,7 @@ import (
 	"github.com/flatrock-db/flatrock"
 )
 
-// seldomNewer does one of the operations beyond reading and writing; op is below 12.
+// seldomNewer does one of the operations beyond reading and writing; op is below 17.
 func (w *worker) seldomNewer(op int) error {
 	f := w.rng.IntN(len(w.specs))
 	ctx := context.Background()
@@ -26,65 +26,109 @@ func (w *worker) seldomNewer(op int) error {
 	case 7, 8:
 		return w.ingest(ctx, f)
 	case 9:
-		if w.id != 0 {
-			return nil
-		}
-		if w.tracing {
-			w.tracing = false
-			_, err := w.db.EndBlockCacheTrace()
-			return err
-		}
-		err := w.db.StartBlockCacheTrace(&flatrock.BlockCacheTraceOptions{SamplingFrequency: uint64(w.rng.IntN(3))}, io.Discard)
-		if errors.Is(err, flatrock.ErrNotSupported) { // no family has a cache
-			return nil
-		}
-		w.tracing = err == nil
-		return err
-	case 10:
+		return w.cacheTrace()
+	case 10, 11:
 		return w.updates()
+	case 12:
+		return w.backup(ctx)
+	case 13:
+		return w.exportImport(ctx, f)
+	case 14:
+		return w.pause(ctx)
+	case 15:
+		return w.resume(ctx)
 	default:
+		return w.look(ctx)
+	}
+}
+
+// cacheTrace begins or ends a block cache trace.
+func (w *worker) cacheTrace() error {
+	if w.id != 0 {
+		return nil
+	}
+	if w.tracing {
+		w.tracing = false
+		_, err := w.db.EndBlockCacheTrace()
+		return err
+	}
+	err := w.db.StartBlockCacheTrace(&flatrock.BlockCacheTraceOptions{SamplingFrequency: uint64(w.rng.IntN(3))}, io.Discard)
+	if errors.Is(err, flatrock.ErrNotSupported) { // no family has a cache
+		return nil
+	}
+	w.tracing = err == nil
+	return err
+}
+
+// pause stops what goes on in the background, reads meanwhile, and lets it go on.
+func (w *worker) pause(ctx context.Context) error {
+	if w.rng.IntN(2) == 0 {
+		w.db.DisableManualCompaction()
+		err := w.families[0].CompactRange(ctx, nil, nil, nil)
+		if !errors.Is(err, flatrock.ErrPaused) && (err == nil || w.tolerate == nil) {
+			err = fmt.Errorf("CompactRange, which is disabled, says %v", err)
+		} else if errors.Is(err, flatrock.ErrPaused) {
+			err = nil
+		}
+		w.db.EnableManualCompaction()
+		return err
+	}
+	if err := w.db.PauseBackgroundWork(ctx); err != nil {
+		return err
+	}
+	err := w.checkSnapshot()
+	if err == nil && w.rng.IntN(2) == 0 {
+		if err = w.db.WaitForCompact(ctx, &flatrock.WaitForCompactOptions{AbortOnPause: true}); errors.Is(err, flatrock.ErrPaused) {
+			err = nil
+		}
+	}
+	return errors.Join(err, w.db.ContinueBackgroundWork())
+}
+
+// resume makes the database writable again, if something failed that lets it.
+func (w *worker) resume(ctx context.Context) error {
+	if w.tolerate == nil {
+		return nil
+	}
+	err := w.db.Resume(ctx)
+	if err == nil {
+		w.broken = false
+	}
+	return err
+}
+
+// look asks the database about itself.
+func (w *worker) look(ctx context.Context) error {
+	switch w.rng.IntN(6) {
+	case 0:
 		if err := w.db.DisableFileDeletions(); err != nil {
 			return err
 		}
 		_, err := w.db.GetLiveFilesStorageInfo(nil)
 		return errors.Join(err, w.db.EnableFileDeletions())
-	}
-}
-
-// checkpoint makes a checkpoint, opens it, and compares it: a moment between the call
-// and its return.
-func (w *worker) checkpoint(ctx context.Context) error {
-	dir := fmt.Sprintf("%s-checkpoint%d", w.dir, w.id)
-	fsys := w.opts.db.FS
-	if err := fsys.RemoveAll(dir); err != nil {
-		return err
-	}
-	o := &flatrock.CheckpointOptions{}
-	if !w.opts.noWAL && w.rng.IntN(2) == 0 {
-		o.LogSizeForFlush = flatrock.NeverFlush
-	}
-	must := w.h.clock.Load()
-	if _, err := w.db.CreateCheckpoint(ctx, dir, o); err != nil {
-		return err
-	}
-	b := bounds{must: must, mustSync: must, may: w.h.clock.Load(), live: w.tolerate == nil, perFamily: w.opts.noWAL} // a log that is copied may hold a batch that failed
-	opts := w.opts.db
-	opts.CreateIfMissing, opts.CreateMissingColumnFamilies = false, false
-	opts.ReadOnly = w.rng.IntN(2) == 0
-	copyOf := &round{session: &session{cfg: w.cfg, dir: dir, specs: w.specs, h: w.h, stats: w.stats}, opts: roundOptions{db: opts}}
-	err := copyOf.openDB()
-	if err == nil {
-		v := snapshotView{copyOf.families, nil}
-		var c *cut
-		if c, err = w.h.readCut(v, b); err == nil {
-			err = c.checkAll(v, w.specs)
+	case 1:
+		if w.opts.db.FileChecksumGenFactory == flatrock.NoFileChecksums {
+			return nil
 		}
-		err = errors.Join(err, copyOf.db.Close())
+		return w.db.VerifyFileChecksums(ctx)
+	case 2:
+		f := w.rng.IntN(len(w.specs))
+		start, end := rangeOf(w.specs[f].keys, w.specs[f].reverse, 0, w.cfg.Keys)
+		_, err := w.families[f].GetApproximateSizes(&flatrock.SizeApproximationOptions{IncludeMemtables: true}, []flatrock.KeyRange{{Start: start, End: end}})
+		return err
+	case 3:
+		for _, name := range flatrock.PropertyNames() {
+			w.families[w.rng.IntN(len(w.specs))].GetProperty(name)
+		}
+		return nil
+	case 4:
+		if w.opts.noWAL {
+			return nil
+		}
+		_, err := w.db.GetSortedWalFiles()
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("checkpoint (read-only %v, %+v, no log %v): %w", opts.ReadOnly, *o, w.opts.noWAL, err)
-	}
-	return fsys.RemoveAll(dir)
+	return paused(w.db.WaitForCompact(ctx, &flatrock.WaitForCompactOptions{AbortOnPause: true, Flush: w.rng.IntN(2) == 0}))
 }
 
 // compactFiles merges some files of a family into a level of its own choice.
@@ -105,21 +149,20 @@ func (w *worker) compactFiles(ctx context.Context, family int) error {
 	if len(names) == 0 {
 		return nil
 	}
-	level = min(6, level+w.rng.IntN(2))
-	_, err = cf.CompactFiles(ctx, nil, names, level)
+	level = min(w.families[family].Options().NumLevels-1, level+w.rng.IntN(2))
+	_, err = cf.CompactFiles(ctx, compactFilesOptions(w.rng), names, level)
 	if errors.Is(err, flatrock.ErrBusy) || errors.Is(err, flatrock.ErrInvalidArgument) {
 		return nil // another compaction has them, or had them
 	}
-	return err
+	return paused(err)
 }
 
-func (w *worker) setOptions(family int) error {
-	return w.families[family].SetOptions(map[string]string{
-		"disable_auto_compactions":           pick(w.rng, "true", "false", "false"),
-		"write_buffer_size":                  pick(w.rng, "65536", "100000", "300000"),
-		"level0_file_num_compaction_trigger": pick(w.rng, "2", "4", "6"),
-		"target_file_size_base":              pick(w.rng, "4096", "20000", "65536"),
-	})
+// paused lets pass that another worker has paused what was to be done.
+func paused(err error) error {
+	if errors.Is(err, flatrock.ErrPaused) {
+		return nil
+	}
+	return err
 }
 
 // ingest writes values for a range of keys into a file, the worker's counter with them,
@@ -153,9 +196,7 @@ func (w *worker) ingest(ctx context.Context, family int) error {
 	}
 	err := w.writeExternal(path, s, record)
 	if err == nil {
-		err = w.families[family].IngestExternalFile(ctx, []string{path}, &flatrock.IngestExternalFileOptions{
-			MoveFiles: w.rng.IntN(2) == 0, VerifyChecksumsBeforeIngest: w.tolerate != nil || w.rng.IntN(2) == 0, // a bit flipped while a file is copied stays
-		})
+		err = w.families[family].IngestExternalFile(ctx, []string{path}, ingestOptions(w.rng, w.tolerate != nil))
 	}
 	w.h.end(record, err)
 	if rerr := w.opts.db.FS.Remove(path); rerr != nil && !notExist(rerr) && err == nil {
@@ -185,48 +226,5 @@ func (w *worker) writeExternal(path string, s *familySpec, r *batchRecord) error
 		}
 	}
 	_, err = file.Finish()
-	return err
-}
-
-// updates walks some batches of the log from now on: without a gap.
-func (w *worker) updates() error {
-	if w.opts.noWAL {
-		return nil
-	}
-	s, err := w.take()
-	if err != nil {
-		return err
-	}
-	seq := s.snap.Sequence()
-	s.snap.Release()
-	if err := w.write(); err != nil || seq == 0 {
-		return err
-	}
-	it, err := w.db.GetUpdatesSince(seq + 1)
-	if err != nil {
-		return noGap(err)
-	}
-	next := seq + 1
-	for n := 0; n < 50 && it.Valid(); n++ {
-		b := it.Batch()
-		if n > 0 && b.Sequence != next {
-			return fmt.Errorf("updates since %d: batch %d begins at %d, want %d", seq+1, n, b.Sequence, next)
-		}
-		next = b.Sequence + uint64(b.Count)
-		it.Next()
-	}
-	err = it.Err()
-	if cerr := it.Close(); err == nil {
-		err = cerr
-	}
-	return noGap(err)
-}
-
-// noGap lets pass that a log was deleted once its writes were flushed, and that what
-// was ingested is in none.
-func noGap(err error) error {
-	if gap := (*flatrock.UpdatesGapError)(nil); errors.As(err, &gap) {
-		return nil
-	}
 	return err
 }

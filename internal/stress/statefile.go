@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/flatrock-db/flatrock"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -14,9 +15,9 @@ import (
 // safe; what returned is in the page cache either way. It need not survive the death of
 // the machine. Everything is 64-bit little-endian words:
 //
-//	header   magic, workers, families, words of a trace, generation times two plus one
-//	         if its writes go without a log, the generation (likewise) that was closed
-//	         in good order, then keys of each family
+//	header   magic, workers, families, words of a trace, generation times eight plus
+//	         its promise, the generation (likewise) that was closed in good order,
+//	         operations, checks, keys of each family; at wordInjected the injected faults
 //	base     twice, copy generation mod 2 counts: a word a key (the id of its value,
 //	         0 for none), family by family, then a word a family and worker (counters)
 //	traces   one a worker: its generation, how many words count, records
@@ -26,7 +27,7 @@ import (
 // A new generation writes the copy of the base that does not count, then the
 // generation: one word, so a kill leaves the old one or the new one.
 const (
-	stateMagic  = 0x30736b636f726c66
+	stateMagic  = 0x31736b636f726c66
 	headerWords = 64
 	traceHead   = 2
 
@@ -35,7 +36,59 @@ const (
 
 	wordGeneration = 4
 	wordClosed     = 5
+	wordOperations = 6 // then checks
+	wordFamilies   = 8
+	wordInjected   = headerWords - 1
+
+	promiseBits = 3
 )
+
+// promise says what the writes of a generation rely on.
+type promise uint8
+
+const (
+	unlogged promise = 1 << iota // they go without a log
+	together                     // and all families are flushed together
+	heldBack                     // their log records wait in the process for FlushWAL
+)
+
+// promise is what the options of a round mean for its writes.
+func (o *roundOptions) promise() promise {
+	var p promise
+	if o.noWAL {
+		p |= unlogged
+	}
+	if o.db.AtomicFlush == flatrock.On {
+		p |= together
+	}
+	if o.db.ManualWALFlush {
+		p |= heldBack
+	}
+	return p
+}
+
+// perFamily reports whether what is left may end at another moment in each family.
+func (p promise) perFamily() bool { return p&unlogged != 0 && p&together == 0 }
+
+// killed are the bounds of what the death of the process leaves.
+func (p promise) killed() bounds {
+	b := bounds{must: everything, mustSync: everything, kill: true}
+	if p&(unlogged|heldBack) != 0 {
+		b.must, b.perFamily = 0, p.perFamily()
+	}
+	return b
+}
+
+// lostPower are the bounds of what the death of the machine leaves.
+func (p promise) lostPower() bounds { return bounds{mustSync: everything, perFamily: p.perFamily()} }
+
+// closed are the bounds after Close in good order.
+func (o *roundOptions) closed() bounds {
+	if o.db.AvoidFlushDuringShutdown && o.noWAL {
+		return o.promise().killed()
+	}
+	return bounds{must: everything, mustSync: everything}
+}
 
 type stateFile struct {
 	mu         sync.Mutex
@@ -44,7 +97,7 @@ type stateFile struct {
 	shape      shape
 	traceWords int
 	generation uint64
-	noWAL      bool     // the writes of the generation go without a log
+	promise    promise  // of the generation
 	used       []int    // by worker: words of its trace that count
 	started    []uint64 // by worker: the generation that its trace is of
 	err        error    // the first failure; nothing counts after it
@@ -148,17 +201,21 @@ func (sf *stateFile) header() []uint64 {
 	h := make([]uint64, headerWords)
 	copy(h, []uint64{stateMagic, uint64(sf.shape.Workers), uint64(len(sf.shape.Families)), uint64(sf.traceWords), sf.generationWord()})
 	for i, f := range sf.shape.Families {
-		h[8+i] = uint64(f.n)
+		h[wordFamilies+i] = uint64(f.n)
 	}
 	return h
 }
 
 func (sf *stateFile) generationWord() uint64 {
-	w := sf.generation << 1
-	if sf.noWAL {
-		w |= 1
-	}
-	return w
+	return sf.generation<<promiseBits | uint64(sf.promise)
+}
+
+// count records what was done so far.
+func (sf *stateFile) count(h *history) {
+	sf.mu.Lock()
+	sf.put(wordOperations, uint64(h.stats.Operations.Load()), uint64(h.stats.Checks.Load()))
+	sf.put(wordInjected, uint64(h.stats.Injected.Load()))
+	sf.mu.Unlock()
 }
 
 // closed records that the database was closed in good order.
@@ -174,11 +231,10 @@ func (sf *stateFile) bounds() (bounds, error) {
 	if err != nil {
 		return bounds{}, err
 	}
-	b := bounds{must: everything, mustSync: everything}
-	if sf.noWAL && head[0] != sf.generationWord() {
-		b.must, b.perFamily = 0, true
+	if head[0] != sf.generationWord() {
+		return sf.promise.killed(), nil
 	}
-	return b, nil
+	return bounds{must: everything, mustSync: everything}, nil
 }
 
 func (sf *stateFile) create(h *history) error {
@@ -189,7 +245,7 @@ func (sf *stateFile) create(h *history) error {
 }
 
 // rebase begins the generation that h holds the base of.
-func (sf *stateFile) rebase(h *history, noWAL bool) error {
+func (sf *stateFile) rebase(h *history, promise promise) error {
 	sf.mu.Lock()
 	defer sf.mu.Unlock()
 	next := sf.generation + 1
@@ -203,7 +259,7 @@ func (sf *stateFile) rebase(h *history, noWAL bool) error {
 		words = append(words, h.counter[f]...)
 	}
 	sf.put(sf.baseAt(next), words...)
-	sf.generation, sf.noWAL = next, noWAL
+	sf.generation, sf.promise = next, promise
 	sf.put(wordGeneration, sf.generationWord())
 	h.nextID.Store(next << 32)
 	return sf.err
@@ -266,9 +322,15 @@ func (sf *stateFile) load(h *history) error {
 	if err != nil {
 		return err
 	}
-	sf.generation, sf.noWAL = head[wordGeneration]>>1, head[wordGeneration]&1 != 0
+	sf.generation, sf.promise = head[wordGeneration]>>promiseBits, promise(head[wordGeneration]&(1<<promiseBits-1))
+	h.stats.Operations.Store(int64(head[wordOperations]))
+	h.stats.Checks.Store(int64(head[wordOperations+1]))
+	h.stats.Injected.Store(int64(head[wordInjected]))
 	for i, want := range sf.header() {
-		if i != wordClosed && head[i] != want {
+		if (i < wordFamilies && i > wordGeneration) || i == wordInjected {
+			continue // says what was done
+		}
+		if head[i] != want {
 			return fmt.Errorf("state file: word %d is %d, want %d: another shape?", i, head[i], want)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/flatrock-db/flatrock/internal/leaks/leaktest"
 )
 
 // TestDoses runs the CI dose of each harness.
@@ -41,5 +43,5 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(runEnv); name != "" {
 		os.Exit(runDose(name))
 	}
-	os.Exit(m.Run())
+	os.Exit(leaktest.Main(m))
 }

@@ -1,11 +1,21 @@
 package stress
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
+
+	"github.com/flatrock-db/flatrock"
 )
 
-// A value is a function of its id, which is never zero; zero stands for no value.
+// A value is a function of its id, which is never zero; zero stands for no value. The
+// top byte of an id is its tag: 0 for a plain value, else the value is the default column of an
+// entity, whose other columns the tag says. Merging changes the id below the tag.
+const (
+	tagShift = 56
+	idMask   = 1<<tagShift - 1
+)
 
 // mix is the finaliser of splitmix64: a bijection that spreads.
 func mix(x uint64) uint64 {
@@ -46,6 +56,36 @@ func appendValue(dst []byte, id uint64) []byte {
 	return dst
 }
 
+// appendColumns appends the columns of an entity of id.
+func appendColumns(dst []flatrock.Column, id uint64) []flatrock.Column {
+	dst = append(dst, flatrock.Column{Value: appendValue(nil, id)})
+	tag := id >> tagShift
+	if tag == 0 {
+		return dst
+	}
+	for i := range tag % 4 {
+		n := mix(tag<<8 | i)
+		dst = append(dst, flatrock.Column{Name: fmt.Appendf(nil, "column%d", i), Value: bytes.Repeat([]byte{byte(n)}, int(n>>8%60))})
+	}
+	return dst
+}
+
+// sameColumns compares what was read as an entity with that of an id.
+func sameColumns(id uint64, columns []flatrock.Column) error {
+	if len(columns) == 0 || len(columns[0].Name) > 0 {
+		return fmt.Errorf("it has no default column but %q", columns)
+	}
+	if err := sameValue(id, columns[0].Value, true); err != nil {
+		return err
+	}
+	want := appendColumns(nil, id)
+	same := func(a, b flatrock.Column) bool { return bytes.Equal(a.Name, b.Name) && bytes.Equal(a.Value, b.Value) }
+	if !slices.EqualFunc(columns[1:], want[1:], same) {
+		return fmt.Errorf("beside the value of id %#x it has the columns %q; want %q", id, columns[1:], want[1:])
+	}
+	return nil
+}
+
 // idOf is what a value says of itself; whether that is true, checkValue says.
 func idOf(value []byte) uint64 {
 	if len(value) < minValue {
@@ -68,11 +108,11 @@ func describe(value []byte, exists bool) string {
 
 // merged is the id of a value onto which an operand was merged.
 func merged(id, operand uint64) uint64 {
-	m := mix(id*3 ^ mix(operand))
+	m := mix(id*3^mix(operand)) & idMask
 	if m == 0 {
 		m = 1
 	}
-	return m
+	return m | id&^idMask
 }
 
 // chain is the merge operator: operands are ids, and the value that comes of them

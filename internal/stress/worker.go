@@ -3,7 +3,6 @@ package stress
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,8 +21,11 @@ type worker struct {
 	held   []held
 	broken bool // writes are refused: only read
 
-	tracing bool // this worker has begun a block cache trace
-	batch   flatrock.Batch
+	tracing   bool // this worker has begun a block cache trace
+	iterator  *heldIterator
+	secondary *round // a database that follows this one
+	backups   []madeBackup
+	batch     flatrock.Batch
 }
 
 // everything is a bound that nothing passes.
@@ -32,22 +34,26 @@ const everything = 1<<62 - 1
 // step does one operation.
 func (w *worker) step() error {
 	switch op := w.rng.IntN(1000); {
-	case op < 480:
+	case op < 470:
 		return w.write()
-	case op < 700:
+	case op < 680:
 		return w.checkNow(w.rng.IntN(len(w.specs)), w.rng.IntN(w.cfg.Keys), w.rng.IntN(3) == 0)
-	case op < 850:
+	case op < 815:
 		return w.checkSnapshot()
-	case op < 890:
+	case op < 850:
 		return w.hold()
-	case op < 960:
+	case op < 915:
 		return w.checkHeld()
+	case op < 945:
+		return w.checkIterator()
+	case op < 955:
+		return w.catchUp()
 	default:
-		return w.seldom(op - 960)
+		return w.seldom(op - 955)
 	}
 }
 
-// seldom does one of the operations that cost more; op is below 40.
+// seldom does one of the operations that cost more; op is below 45.
 func (w *worker) seldom(op int) error {
 	f := w.rng.IntN(len(w.specs))
 	cf := w.families[f]
@@ -56,23 +62,28 @@ func (w *worker) seldom(op int) error {
 		return nil
 	}
 	switch {
-	case op < 10:
-		return w.barrier(f, func() error { return cf.Flush(ctx, nil) })
 	case op < 12:
-		return cf.Flush(ctx, &flatrock.FlushOptions{NoWait: true})
+		o := flushOptions(w.rng)
+		if o.NoWait {
+			return cf.Flush(ctx, o)
+		}
+		return w.barrier(f, func() error { return cf.Flush(ctx, o) })
 	case op < 18:
-		o := &flatrock.CompactRangeOptions{BottommostLevelCompaction: flatrock.BottommostLevelCompaction(w.rng.IntN(4))}
+		o := compactRangeOptions(w.rng)
 		if w.rng.IntN(2) == 0 {
-			return w.barrier(f, func() error { return cf.CompactRange(ctx, o, nil, nil) })
+			return refused(o, paused(w.barrier(f, func() error { return cf.CompactRange(ctx, o, nil, nil) })))
 		}
 		from := w.rng.IntN(w.cfg.Keys)
 		start, end := rangeOf(w.specs[f].keys, w.specs[f].reverse, from, min(w.cfg.Keys, from+1+w.rng.IntN(w.cfg.Keys)))
-		return cf.CompactRange(ctx, o, start, end)
+		return refused(o, paused(cf.CompactRange(ctx, o, start, end)))
 	case op < 23:
 		if w.opts.noWAL {
 			return nil
 		}
-		return w.barrier(-1, w.db.SyncWAL)
+		if w.rng.IntN(2) == 0 {
+			return w.barrier(-1, w.db.SyncWAL)
+		}
+		return w.barrierOf(-1, w.rng.IntN(2) == 0)
 	case op < 25:
 		return w.transient()
 	case op < 26:
@@ -89,7 +100,16 @@ func (w *worker) seldom(op int) error {
 
 // barrier does something after which a family, or all of them, is durable.
 func (w *worker) barrier(family int, do func() error) error {
-	b := w.h.beginBarrier(w.id, family)
+	return w.bar(family, true, do)
+}
+
+// barrierOf is FlushWAL.
+func (w *worker) barrierOf(family int, sync bool) error {
+	return w.bar(family, sync, func() error { return w.db.FlushWAL(sync) })
+}
+
+func (w *worker) bar(family int, sync bool, do func() error) error {
+	b := w.h.beginBarrier(w.id, family, sync)
 	if b == nil {
 		return errTraceFull
 	}
@@ -124,16 +144,19 @@ func (w *worker) write() error {
 	if len(entries) == 0 {
 		return nil
 	}
-	wo := &flatrock.WriteOptions{DisableWAL: w.opts.noWAL}
-	wo.ProtectionBytesPerKey = w.opts.protect
-	wo.Sync = !w.opts.noWAL && !w.opts.noSync && w.rng.IntN(100) < w.cfg.Sync
+	wo := w.opts.drawWrite(w.rng, w.cfg.Sync)
 	record := w.h.begin(w.id, entries, wo.Sync)
 	if record == nil {
 		return errTraceFull
 	}
-	w.fill(record)
-	err := w.db.Write(wo, &w.batch)
+	batch, err := w.build(record)
+	if err == nil {
+		err = w.db.Write(wo, batch)
+	}
 	w.h.end(record, err)
+	if wo.NoSlowdown && errors.Is(err, flatrock.ErrIncomplete) {
+		return nil // it would have had to wait
+	}
 	return err
 }
 
@@ -145,8 +168,11 @@ func (w *worker) draft() entry {
 		e.key = w.rng.IntN(1 + w.cfg.Keys/20) // some keys are hot
 	}
 	switch op := w.rng.IntN(100); {
-	case op < 50:
+	case op < 40:
 		e.kind = putEntry
+	case op < 50:
+		e.kind = entityEntry
+		e.id |= uint64(1+w.rng.IntN(255)) << tagShift
 	case op < 70:
 		e.kind = deleteEntry
 	case op < 94:
@@ -218,43 +244,13 @@ func (w *worker) settle(draft []entry) []entry {
 		}
 		if has {
 			e.kind, e.id = singleDeleteEntry, 0
-		} else {
+		} else if e.kind != entityEntry {
 			e.kind = putEntry
 		}
 		exists[p] = !has
 		out = append(out, e)
 	}
 	return out
-}
-
-// fill makes the batch of a record: its entries and, in between, the worker's
-// counter for each family.
-func (w *worker) fill(r *batchRecord) {
-	b := &w.batch
-	b.Reset()
-	counter := binary.LittleEndian.AppendUint64(nil, r.number)
-	counted := make([]bool, len(w.specs))
-	for _, e := range r.entries {
-		cf, s := w.families[e.family], &w.specs[e.family]
-		name := s.keys.key(e.key)
-		switch e.kind {
-		case putEntry:
-			b.Put(cf, name, appendValue(nil, e.id))
-		case deleteEntry:
-			b.Delete(cf, name)
-		case singleDeleteEntry:
-			b.SingleDelete(cf, name)
-		case mergeEntry:
-			b.Merge(cf, name, binary.LittleEndian.AppendUint64(nil, e.id))
-		case rangeEntry:
-			start, end := rangeOf(s.keys, s.reverse, e.key, e.end)
-			b.DeleteRange(cf, start, end)
-		}
-		if !counted[e.family] {
-			counted[e.family] = true
-			b.Put(cf, counterKey(w.id), counter)
-		}
-	}
 }
 
 // take makes a snapshot and says what must be in it.
@@ -324,50 +320,18 @@ func (w *worker) releaseAll() {
 	if w.tracing {
 		w.db.EndBlockCacheTrace() // what a trace lacks is not what is tested here
 	}
+	w.letGo()
 }
 
-// transient creates a family, uses it, and drops it.
-func (w *worker) transient() error {
-	name := fmt.Sprintf("%s%d", transientPrefix, w.id)
-	spec := w.specs[w.rng.IntN(len(w.specs))]
-	if old := w.db.ColumnFamily(name); old != nil { // a fault came in between
-		return w.db.DropColumnFamily(old)
+// letGo closes what is held beside snapshots: that it fails a fault may cause, and is no
+// loss.
+func (w *worker) letGo() {
+	if w.iterator != nil {
+		w.iterator.it.Close()
+		w.iterator = nil
 	}
-	cf, err := w.db.CreateColumnFamily(name, w.cfg.drawFamilyRound(w.rng, &spec, w.harness))
-	if err != nil {
-		return err
+	if w.secondary != nil {
+		w.secondary.db.Close()
+		w.secondary = nil
 	}
-	ids := map[int]uint64{}
-	wo := &flatrock.WriteOptions{DisableWAL: w.opts.noWAL}
-	for range 1 + w.rng.IntN(20) {
-		i := w.rng.IntN(w.cfg.Keys)
-		ids[i] = w.h.newValue()
-		if err := cf.Put(wo, spec.keys.key(i), appendValue(nil, ids[i])); err != nil {
-			return err
-		}
-	}
-	if w.rng.IntN(2) == 0 {
-		if err := cf.Flush(context.Background(), nil); err != nil {
-			return err
-		}
-	}
-	for i, id := range ids {
-		v, err := cf.Get(nil, spec.keys.key(i), nil)
-		if err == nil {
-			err = sameValue(id, v, true)
-		}
-		if err != nil {
-			return fmt.Errorf("family %s, key %d: %w", name, i, err)
-		}
-	}
-	if err := w.db.DropColumnFamily(cf); err != nil {
-		return err
-	}
-	if _, err := cf.Get(nil, spec.keys.key(0), nil); !errors.Is(err, flatrock.ErrColumnFamilyDropped) {
-		return fmt.Errorf("family %s was dropped, and Get says %v", name, err)
-	}
-	return nil
 }
-
-// transientPrefix begins the names of families that come and go.
-const transientPrefix = "transient"

@@ -2,6 +2,8 @@
 //
 //   oracle DIRECTORY SCRIPT
 //
+// With "-" as script the commands come from stdin, and "ok" goes to stdout when each is done.
+//
 // The script's language is described in ../doc.go; each line is a command, its
 // words separated by one space, and bytes are written in hex ("-" for none).
 // The first thing that RocksDB refuses, or that a check finds different, goes
@@ -13,6 +15,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/slice_transform.h>
+#include <rocksdb/transaction_log.h>
 #include <rocksdb/utilities/options_util.h>
 #include <rocksdb/wide_columns.h>
 #include <rocksdb/write_batch.h>
@@ -23,6 +26,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -133,7 +137,7 @@ struct Database {
 
   // Load opens every family with what the OPTIONS file says, as an application
   // would that was written for RocksDB.
-  void Load(bool read_only) {
+  void Load(bool read_only, const string& secondary = "") {
     ConfigOptions co;
     co.ignore_unknown_options = false;
     DBOptions o;
@@ -151,7 +155,9 @@ struct Database {
     o.error_if_exists = false;
     o.paranoid_checks = true;
     DB* opened;
-    if (read_only)
+    if (!secondary.empty())
+      Must(DB::OpenAsSecondary(o, dir, secondary, families, &handles, &opened), "open as secondary");
+    else if (read_only)
       Must(DB::OpenForReadOnly(o, dir, families, &handles, &opened), "open read-only");
     else
       Must(DB::Open(o, dir, families, &handles, &opened), "open");
@@ -396,6 +402,21 @@ static void Dump(Database& d) {
   }
 }
 
+// Updates writes the batches that write anything from a sequence number on as lines "SEQUENCE BYTES".
+static void Updates(Database& d, SequenceNumber from, const string& path) {
+  std::ofstream f(path);
+  std::unique_ptr<TransactionLogIterator> it;
+  Must(d.db->GetUpdatesSince(from, &it), "GetUpdatesSince");
+  for (; it->Valid(); it->Next()) {
+    BatchResult b = it->GetBatch();
+    if (b.writeBatchPtr->Count() == 0) continue;  // notes alone
+    f << b.sequence << " " << Hex(b.writeBatchPtr->Data()) << "\n";
+  }
+  Status s = it->status();
+  if (!s.ok() && !s.IsTryAgain()) Must(s, "updates");
+  if (!f.flush()) Die("cannot write " + path);
+}
+
 // ------------------------------------------------------------------- script
 
 static void Write(Database& d, const string& op, ColumnFamilyHandle* h, const string& k, const string& v) {
@@ -433,12 +454,17 @@ static void Run(Database& d, const string& line) {
   else if (op == "create") d.Create();
   else if (op == "open") d.Load(false);
   else if (op == "openreadonly") d.Load(true);
+  else if (op == "opensecondary") d.Load(false, w[1]);
+  else if (op == "catchup") Must(d.db->TryCatchUpWithPrimary(), op);
+  else if (op == "updates") Updates(d, std::stoull(w[1]), w[2]);
   else if (op == "begin") d.batch = std::make_unique<WriteBatch>();
   else if (op == "commit") {
     Must(d.db->Write(d.wo, d.batch.get()), op);
     d.batch.reset();
   } else if (op == "note") Must(d.batch->PutLogData(Unhex(w[1])), op);
   else if (op == "sync") d.wo.sync = w[1] == "on";
+  else if (op == "log") d.wo.disableWAL = w[1] == "off";
+  else if (op == "flushall") Must(d.db->Flush(FlushOptions(), d.handles), op);
   else if (op == "flush") Must(d.db->Flush(FlushOptions(), d.Family(w[1])), op);
   else if (op == "compact") {
     CompactRangeOptions o;
@@ -476,13 +502,19 @@ int main(int argc, char** argv) {
   }
   Database d;
   d.dir = argv[1];
-  std::ifstream script(argv[2]);
-  if (!script) Die(string("cannot read ") + argv[2]);
+  const bool interactive = string(argv[2]) == "-";
+  std::ifstream file;
+  if (!interactive) {
+    file.open(argv[2]);
+    if (!file) Die(string("cannot read ") + argv[2]);
+  }
+  std::istream& script = interactive ? std::cin : file;
   string line;
   for (int n = 1; std::getline(script, line); n++) {
     if (line.empty()) continue;
     g_where = "line " + std::to_string(n) + ": " + line.substr(0, line.find(' '));
     Run(d, line);
+    if (interactive) std::cout << "ok" << std::endl;
   }
   if (d.db) Die("the script neither closes nor crashes");
   return 0;
