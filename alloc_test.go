@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/flatrock-db/flatrock/internal/race"
 	"testing"
 )
 
@@ -51,7 +52,7 @@ func readers(t *testing.T) map[string]*DB {
 
 func expectNoAllocs(t *testing.T, what string, f func()) {
 	t.Helper()
-	if raceEnabled {
+	if race.Enabled {
 		f()
 		return // the detector allocates
 	}

@@ -88,7 +88,7 @@ func (cf *ColumnFamily) verify(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := r.handle.reader().VerifyChecksums(); err != nil {
+			if err := r.handle.reader().VerifyChecksums(ctx); err != nil {
 				return fmt.Errorf("column family %q: %w", cf.name, err)
 			}
 		}
@@ -238,6 +238,7 @@ func (db *DB) releaseAll() error {
 		db.retire(cf)
 	}
 	db.checkClosed()
+	db.readers.stopCounting()
 	if db.wal != nil {
 		errs = append(errs, db.wal.w.Close())
 	}
@@ -254,6 +255,7 @@ func (db *DB) releaseAll() error {
 	db.cacheMu.Lock()
 	if db.cache != nil {
 		db.stats.Detach(db.cacheSource)
+		db.checkCacheHandles()
 		db.cache.Close()
 	}
 	db.cacheMu.Unlock()

@@ -219,21 +219,37 @@ func (b *backupCopy) shared(from string, number uint64, ext, session string, siz
 	rel := path.Join("shared_checksum", name)
 	for _, i := range b.e.infos {
 		for _, f := range i.Files {
-			if f.RelativeFilename == rel && f.HasCRC32C && f.CRC32C != sum {
+			if f.RelativeFilename != rel || !f.HasCRC32C {
+				continue
+			}
+			if f.CRC32C != sum {
 				return keys.Corruptf(name, -1, "expected the checksum %d of an earlier backup, found %d in %s", f.CRC32C, sum, from)
+			}
+			if info, err := b.e.fs.Stat(b.e.path(rel)); err == nil && info.Size() == size {
+				b.info.Files = append(b.info.Files, BackupFileInfo{rel, sum, true})
+				return nil
 			}
 		}
 	}
+	// Left by a backup that failed, or whose meta file is gone: nobody vouches for it.
 	if info, err := b.e.fs.Stat(b.e.path(rel)); err == nil && info.Size() == size {
-		b.info.Files = append(b.info.Files, BackupFileInfo{rel, sum, true})
-		return nil
+		if there, err := checksumOf(b.e.fs, b.e.path(rel), size); err == nil && there == sum {
+			b.info.Files = append(b.info.Files, BackupFileInfo{rel, sum, true})
+			return nil
+		}
 	}
 	src, err := b.db.fs.Open(from)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	return b.bring(rel, src, size)
+	if err := b.bring(rel, src, size); err != nil {
+		return err
+	}
+	if copied := b.info.Files[len(b.info.Files)-1].CRC32C; copied != sum {
+		return keys.Corruptf(name, -1, "expected the checksum %d that %s had a moment before, copied %d", sum, from, copied)
+	}
+	return nil
 }
 
 // own brings a file that is the backup's alone.

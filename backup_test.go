@@ -260,7 +260,9 @@ func TestFileChecksums(t *testing.T) {
 	}
 	must(db.VerifyFileChecksums(ctx))
 	must(db.Close())
-	db, err = Open("/db", ingestOptions(mem, families))
+	again := ingestOptions(mem, families)
+	again.FileChecksumGenFactory = NoFileChecksums // else the OPTIONS file has it
+	db, err = Open("/db", again)
 	must(err)
 	if err := db.VerifyFileChecksums(ctx); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("without a factory: %v", err)
@@ -284,4 +286,65 @@ func FuzzBackupMeta(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestBackupsRecordWhatTheyHold: a bit that flips while a table is read for its checksum, or is copied, is an
+// error of the backup, and not a checksum that its files do not have.
+func TestBackupsRecordWhatTheyHold(t *testing.T) {
+	ctx := t.Context()
+	for _, left := range []bool{false, true} { // a file from a backup that nobody knows any more
+		for nth := range 2 {
+			mem := mmapfs.NewMem()
+			fault := mmapfs.NewFault(mem)
+			db := mustOpen(t, fault, &Options{CreateIfMissing: true})
+			if err := errors.Join(db.Put(nil, []byte("key"), []byte("value")), db.Flush(ctx, nil)); err != nil {
+				t.Fatal(err)
+			}
+			engine := func() *BackupEngine {
+				t.Helper()
+				e, err := OpenBackupEngine("/backups", fault)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return e
+			}
+			if left {
+				if _, err := engine().CreateNewBackup(ctx, db, nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := mem.Remove("/backups/meta/1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reads := 0
+			fault.SetReadHook(func(name string, p []byte) {
+				if strings.HasPrefix(name, db.dir) && strings.HasSuffix(name, ".sst") && len(p) > 0 {
+					if reads == nth {
+						p[0] ^= 1
+					}
+					reads++
+				}
+			})
+			e := engine()
+			id, err := e.CreateNewBackup(ctx, db, nil)
+			fault.SetReadHook(nil)
+			if err == nil {
+				err = e.VerifyBackup(ctx, id)
+			} else if !errors.Is(err, ErrCorruption) {
+				t.Errorf("left %v, read %d: %v", left, nth, err)
+			} else {
+				err = nil
+			}
+			if err != nil {
+				t.Errorf("left %v, read %d: the backup is not what it says: %v", left, nth, err)
+			}
+			e = engine()
+			if id, err = e.CreateNewBackup(ctx, db, nil); err == nil {
+				err = e.VerifyBackup(ctx, id)
+			}
+			if err := errors.Join(err, db.Close()); err != nil {
+				t.Errorf("left %v, read %d: without a flip: %v", left, nth, err)
+			}
+		}
+	}
 }

@@ -17,11 +17,12 @@ const overlaySeq = uint64(1) << 55
 // in internal key order, and its range deletes. Keys and values are borrowed from
 // the batch.
 type batchIndex struct {
-	order keys.Order
-	tombs *rangedel.Mutable
-	head  batchNode
-	level int // of the highest node
-	count int
+	order     keys.Order
+	extractor *PrefixExtractor // nil without one
+	tombs     *rangedel.Mutable
+	head      batchNode
+	level     int // of the highest node
+	count     int
 }
 
 const batchIndexHeight = 12
@@ -33,8 +34,8 @@ type batchNode struct {
 	next    []*batchNode
 }
 
-func newBatchIndex(order keys.Order) *batchIndex {
-	return &batchIndex{order: order, tombs: rangedel.NewMutable(order), head: batchNode{next: make([]*batchNode, batchIndexHeight)}}
+func newBatchIndex(order keys.Order, e *PrefixExtractor) *batchIndex {
+	return &batchIndex{order: order, extractor: e, tombs: rangedel.NewMutable(order), head: batchNode{next: make([]*batchNode, batchIndexHeight)}}
 }
 
 // before finds, on each level, the last node before (key, trailer).
@@ -80,7 +81,7 @@ func (x *batchIndex) get(look *keys.Lookup) (value []byte, trailer uint64, ok bo
 	if n := x.first(look.UserKey, look.Trailer()); n != nil && bytes.Equal(n.key, look.UserKey) {
 		value, trailer, ok = n.value, n.trailer, true
 	}
-	if x.tombs.Count() > 0 {
+	if x.tombs.Near(look.UserKey) {
 		cover := x.tombs.Cover(look.UserKey, look.Seq)
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
 			return nil, keys.Pack(cover, keys.KindRangeDelete), true
@@ -111,7 +112,8 @@ func (c *batchCursor) SeekPrefixGE(look *keys.Lookup, trailer uint64) bool {
 	if !c.SeekGE(look.UserKey, trailer) {
 		return false
 	}
-	if !bytes.HasPrefix(c.at.key, look.UserKey[:look.PrefixLen]) {
+	// A key that begins with the prefix may have a longer one, of NoopPrefix or CappedPrefix.
+	if e, n := c.x.extractor, look.PrefixLen; !bytes.HasPrefix(c.at.key, look.UserKey[:n]) || e != nil && e.PrefixLen(c.at.key) != n {
 		c.at = nil
 	}
 	return c.at != nil

@@ -8,6 +8,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/blob"
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
+	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
 // Blob files of databases that RocksDB wrote are read, and compactions keep the
@@ -57,10 +58,14 @@ func (db *DB) blobFile(number uint64) (*blob.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	if size, err := f.Size(); err == nil && db.opts.MapMemoryFiles.or(true) {
+		f = mmapfs.MapMemory(f, size)
+	}
 	r, err := blob.Open(f)
 	if err != nil {
 		return nil, err
 	}
+	r.Limit(db.opts.MaxDecompressedSize)
 	if other, found := db.blobs.LoadOrStore(number, r); found {
 		return other.(*blob.Reader), r.Close()
 	}

@@ -92,7 +92,8 @@ func fillBlocks(t *testing.T, db *DB, n int) (model map[string]string) {
 }
 
 // TestBlockReadModes: reads give the same through the block cache, without it,
-// through a mapping, and around the page cache.
+// through a mapping, and around the page cache; and in a directory in memory as elsewhere, where the
+// system has one.
 func TestBlockReadModes(t *testing.T) {
 	const n = 3000
 	for name, o := range map[string]*Options{
@@ -102,8 +103,11 @@ func TestBlockReadModes(t *testing.T) {
 		"mapped, compressed": {AllowMmapReads: true},
 		"mapped, partitioned": {AllowMmapReads: true, ColumnFamily: &ColumnFamilyOptions{Compression: NoCompression,
 			Table: BlockBasedTableOptions{IndexType: TwoLevelIndexSearch, PartitionFilters: true, FilterPolicy: BloomFilter(10), MetadataBlockSize: 300, NoBlockCache: true}}},
-		"direct":              {UseDirectReads: true},
-		"direct, small cache": {UseDirectReads: true, BlockCacheSize: 1 << 20, ColumnFamily: &ColumnFamilyOptions{Compression: NoCompression}},
+		"memory":               {},
+		"memory, no cache":     {ColumnFamily: &ColumnFamilyOptions{Compression: NoCompression, Table: BlockBasedTableOptions{NoBlockCache: true}}},
+		"memory, system calls": {MapMemoryFiles: Off},
+		"direct":               {UseDirectReads: true},
+		"direct, small cache":  {UseDirectReads: true, BlockCacheSize: 1 << 20, ColumnFamily: &ColumnFamilyOptions{Compression: NoCompression}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +118,12 @@ func TestBlockReadModes(t *testing.T) {
 			cf.TargetFileSizeBase, cf.DisableAutoCompactions = 40<<10, true
 			o.ColumnFamily, o.CreateIfMissing = &cf, true
 			dir := t.TempDir()
+			if strings.HasPrefix(name, "memory") {
+				if shm, err := os.MkdirTemp("/dev/shm", "flatrock-test"); err == nil {
+					t.Cleanup(func() { os.RemoveAll(shm) })
+					dir = shm
+				}
+			}
 			db, err := Open(dir, o)
 			if o.UseDirectReads && errors.Is(err, ErrNotSupported) {
 				t.Logf("no direct reads here: %v", err)

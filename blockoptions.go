@@ -171,9 +171,10 @@ type BlockBasedTableOptions struct {
 	EnableIndexCompression Toggle
 	// BlockAlign pads data blocks to pages; needs NoCompression.
 	BlockAlign bool
-	// OptimizeFiltersForMemory is kept for RocksDB, which then sizes filters by what its allocator
-	// would waste. It has no effect here: memory for filters comes in exact sizes, from pages
-	// of the cache or from a mapping, as for a RocksDB without malloc_usable_size.
+	// OptimizeFiltersForMemory gives filters what would be lost of the memory that they take in the block cache,
+	// by its size classes, for fewer wrong answers. With FormatVersion 5 or later; older filters stay as they are. RocksDB does the same with its
+	// allocator's sizes, and makes other filters smaller in return; as little is lost here (a hundredth or two), ours only grow.
+	// RocksDB: optimize_filters_for_memory, which is true in newer versions; the default here is false.
 	OptimizeFiltersForMemory bool
 
 	// InitialAutoReadaheadSize is how many bytes an iterator that reads blocks in sequence reads ahead at
@@ -224,6 +225,7 @@ func (o BlockBasedTableOptions) format() blocktable.Options {
 	f.IndexType, f.DataBlockIndexType = o.IndexType, o.DataBlockIndexType
 	f.IndexShortening = o.IndexShortening.mode()
 	f.PartitionFilters, f.BlockAlign = o.PartitionFilters, o.BlockAlign
+	f.OptimizeFiltersForMemory = o.OptimizeFiltersForMemory
 	f.Checksum, f.FilterPolicy = o.Checksum.typ(), o.FilterPolicy
 	f.WholeKeyFiltering = o.WholeKeyFiltering.or(true)
 	f.UseDeltaEncoding = o.UseDeltaEncoding.or(true)
@@ -247,7 +249,7 @@ func (o BlockBasedTableOptions) validate(cf *ColumnFamilyOptions) error {
 	return nil
 }
 
-// writerOptions are those of a file for a level.
+// writerOptions are those of a file for a level as CompressionPerLevel counts them.
 func (o BlockBasedTableOptions) writerOptions(cf *ColumnFamilyOptions, level int, bottommost bool, id table.Identity) blocktable.WriterOptions {
 	c := cf.Compression
 	if n := len(cf.CompressionPerLevel); n > 0 {
@@ -278,12 +280,14 @@ func (o BlockBasedTableOptions) readerOptions(cf *ColumnFamily, meta *manifest.F
 		CacheIndexAndFilterBlocks: o.CacheIndexAndFilterBlocks,
 		VerifyChecksums:           true,
 		Mmap:                      cf.db.opts.AllowMmapReads,
+		CopyFromMapping:           cf.db.opts.MapMemoryFiles.or(true),
 		PinIndexAndFilterBlocks:   o.PinL0FilterAndIndexBlocksInCache && level == 0,
 		ManifestLargestSeq:        meta.LargestSeq,
 		HasManifestLargestSeq:     true,
 		Statistics:                cf.db.stats,
 		Trace:                     blockcache.FileInfo{Family: uint64(cf.id), Name: cf.name, Level: uint32(level), Number: meta.Number},
 		RestartInterval:           o.format().BlockRestartInterval,
+		MaxDecompressed:           cf.db.opts.MaxDecompressedSize,
 	}
 	cf.protectBlocks(&r)
 	r.InitialReadahead, r.MaxReadahead, r.ReadaheadAfter = o.InitialAutoReadaheadSize, o.MaxAutoReadaheadSize, o.NumFileReadsForAutoReadahead

@@ -19,7 +19,7 @@ type BlockCacheTraceOptions struct {
 	// 64 GiB. Reads go on, and End says so. RocksDB: TraceOptions::max_trace_file_size.
 	MaxTraceFileSize uint64
 	// BufferSize is the memory for accesses that wait to be written, in bytes; zero means 64 MiB.
-	// It lies outside of the Go heap. Accesses that find no room are dropped and counted.
+	// It lies outside of the Go heap, and so do up to 64 MiB that wait for w. Accesses that find no room are dropped and counted.
 	BufferSize int64
 }
 

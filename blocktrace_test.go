@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
+	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/internal/tracefile"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -388,7 +389,7 @@ func TestTracingByManyReaders(t *testing.T) {
 		for _, a := range traceOf(t, file.Bytes()) {
 			seen[a.File] = true
 		}
-		if i%3 < 2 && (sum.Records < 200 || len(seen) == 0 || seen[0]) {
+		if i%3 < 2 && (sum.Records+sum.Dropped < 200 || sum.Records == 0 || len(seen) == 0 || seen[0]) {
 			t.Errorf("%+v, files %v", sum, maps.Collect(maps.All(seen)))
 		}
 	}
@@ -416,5 +417,79 @@ func TestTracedReadsDoNotAllocate(t *testing.T) {
 			}
 		})
 		mustEndTrace(t, db)
+	}
+}
+
+// TestTracesForgetFilesThatDidNotOpen: descriptions go with their files, also of those that were
+// opened only to be checked, or in vain.
+func TestTracesForgetFilesThatDidNotOpen(t *testing.T) {
+	fs := mmapfs.NewMem()
+	db := mustOpen(t, fs, &Options{CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{Table: BlockBasedTableOptions{}, DisableAutoCompactions: true, ParanoidFileChecks: true}})
+	fillBlocks(t, db, 100)
+	before := db.cache.Described()
+	for range 3 {
+		if err := db.Put(nil, []byte("key000001"), []byte("again")); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Flush(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := db.cache.Described(); got != before+3 {
+		t.Errorf("%d files are described, want %d", got, before+3)
+	}
+	db.mu.Lock()
+	var meta manifest.FileMetadata
+	for _, h := range db.defaultCF.tables {
+		meta = *h.meta
+	}
+	db.mu.Unlock()
+	meta.Size++
+	if _, err := db.defaultCF.openTable(&meta, 0, table.CallerPrefetch); !errors.Is(err, ErrCorruption) {
+		t.Fatalf("a file of the wrong size opened: %v", err)
+	}
+	if got := db.cache.Described(); got != before+3 {
+		t.Errorf("%d files are described after one that did not open, want %d", got, before+3)
+	}
+}
+
+// TestTracesNameIngestionAndSizes: who opened an ingested file, and who asked for the size of a range.
+func TestTracesNameIngestionAndSizes(t *testing.T) {
+	fs := mmapfs.NewMem()
+	o := &Options{CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{DisableAutoCompactions: true, Table: BlockBasedTableOptions{
+		BlockSize: 512, MetadataBlockSize: 512, IndexType: TwoLevelIndexSearch, CacheIndexAndFilterBlocks: true, FilterPolicy: BloomFilter(10)}}}
+	db := mustOpen(t, fs, o)
+	w, err := NewSstFileWriter("made.sst", &SstFileWriterOptions{FS: fs, ColumnFamily: o.ColumnFamily})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3000 {
+		if err := w.Put(fmt.Appendf(nil, "key%06d", i), []byte("a value")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	mustTrace(t, db, nil, &file)
+	if err := db.IngestExternalFile(t.Context(), []string{"made.sst"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.GetApproximateSizes(nil, []KeyRange{{Start: []byte("key000100"), End: []byte("key002000")}}); err != nil {
+		t.Fatal(err)
+	}
+	mustEndTrace(t, db)
+	callers := map[table.Caller]int{}
+	for _, a := range traceOf(t, file.Bytes()) {
+		callers[a.Caller]++
+	}
+	for _, c := range []table.Caller{table.CallerExternalIngestion, table.CallerApproximateSize} {
+		if callers[c] == 0 {
+			t.Errorf("no access by %v: %v", c, callers)
+		}
+	}
+	if callers[table.CallerUncategorized] != 0 {
+		t.Errorf("accesses by nobody: %v", callers)
 	}
 }

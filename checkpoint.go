@@ -102,6 +102,9 @@ func (db *DB) stage(dir string, build func(staging string) error) error {
 // captureState takes the files of one moment, between two writes, after a flush if
 // o asks for one. File deletions must be disabled.
 func (db *DB) captureState(ctx context.Context, o *CheckpointOptions) (*liveState, error) {
+	if db.manifest == nil {
+		return nil, ErrReadOnly
+	}
 	flush := true
 	if o != nil && o.LogSizeForFlush != 0 {
 		flush = o.LogSizeForFlush != NeverFlush && db.liveLogBytes() >= o.LogSizeForFlush

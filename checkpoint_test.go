@@ -290,7 +290,22 @@ func TestExportAndImport(t *testing.T) {
 // TestImportIsAtomic fails the n-th operation of an import: the family is there with
 // all that it holds, or not at all.
 func TestImportIsAtomic(t *testing.T) {
-	for n := 1; ; n += 2 {
+	for _, moveFiles := range []bool{false, true} {
+		for _, once := range []bool{true, false} {
+			t.Run(fmt.Sprintf("move=%v/once=%v", moveFiles, once), func(t *testing.T) {
+				t.Parallel()
+				importWithFaults(t, moveFiles, once)
+			})
+		}
+	}
+}
+
+func importWithFaults(t *testing.T, moveFiles, once bool) {
+	step := 1
+	if testing.Short() {
+		step = 3
+	}
+	for n := 1; ; n += step {
 		mem := mmapfs.NewMem()
 		fault := mmapfs.NewFault(mem)
 		db, err := Open("/db", &Options{FS: fault, CreateIfMissing: true})
@@ -303,8 +318,8 @@ func TestImportIsAtomic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fault.FailNth(n, mmapfs.OpAll, true)
-		_, err = db.CreateColumnFamilyWithImport(context.Background(), "copy", nil, nil, m)
+		fault.FailNth(n, mmapfs.OpAll, once)
+		_, err = db.CreateColumnFamilyWithImport(context.Background(), "copy", nil, &ImportColumnFamilyOptions{MoveFiles: moveFiles}, m)
 		injected := fault.Injected()
 		for what, fsys := range map[string]*mmapfs.MemFS{"killed": mem.Kill(), "power loss": mem.Crash(nil)} {
 			again, oerr := Open("/db", &Options{FS: fsys})
@@ -320,10 +335,83 @@ func TestImportIsAtomic(t *testing.T) {
 			}
 			again.Close()
 		}
+		if err != nil { // what was exported is still there, whole
+			for _, f := range m.Files {
+				if info, serr := mem.Stat("/export/" + f.Name); serr != nil || uint64(info.Size()) != f.Size {
+					t.Fatalf("n=%d: the import failed (%v), and of the export %s: %v", n, err, f.Name, serr)
+				}
+			}
+		}
 		db.Close()
 		if injected == 0 {
 			if n < 8 {
 				t.Fatalf("an import has only %d operations", n)
+			}
+			return
+		}
+	}
+}
+
+// TestExportIsWholeOrAbsent fails the n-th operation of an export, and crashes there, for every
+// n: the directory is not there, or holds files that can be imported.
+func TestExportIsWholeOrAbsent(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 3
+	}
+	var whole *ExportImportFilesMetaData // of the export that nothing disturbs
+	for n := 0; ; n += step {
+		mem := mmapfs.NewMem()
+		fault := mmapfs.NewFault(mem)
+		db, err := Open("/db", &Options{FS: fault, CreateIfMissing: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := model{}
+		fillCheckpointed(t, db, rand.New(rand.NewPCG(8, 8)), now, 30)
+		if err := errors.Join(db.Flush(context.Background(), nil), db.Put(nil, []byte("k00001"), []byte("in the memtable"))); err != nil {
+			t.Fatal(err)
+		}
+		now["default"]["k00001"] = "in the memtable"
+		crashed := map[string]*mmapfs.MemFS{}
+		ops := 0
+		fault.SetHook(func(op mmapfs.Op, name string) error {
+			if ops++; ops == n {
+				crashed["killed in the middle"], crashed["power loss in the middle"] = mem.Kill(), mem.Crash(nil)
+				return errors.New("here")
+			}
+			return nil
+		})
+		m, err := db.ExportColumnFamily(context.Background(), db.DefaultColumnFamily(), "/export")
+		done := ops < n
+		fault.SetHook(nil)
+		if n == 0 {
+			whole = m
+		}
+		crashed["running"], crashed["killed"], crashed["power loss"] = mem, mem.Kill(), mem.Crash(nil)
+		for what, fsys := range crashed {
+			_, serr := fsys.Stat("/export")
+			if err == nil && serr != nil && !strings.Contains(what, "middle") {
+				t.Fatalf("n=%d, %s: an acknowledged export is gone: %v", n, what, serr)
+			}
+			if serr != nil {
+				continue
+			}
+			other, oerr := Open("/other", &Options{FS: fsys, CreateIfMissing: true})
+			if oerr != nil {
+				t.Fatal(oerr)
+			}
+			cf, ierr := other.CreateColumnFamilyWithImport(context.Background(), "copy", nil, nil, whole)
+			if ierr != nil {
+				t.Fatalf("n=%d, %s: %v", n, what, ierr)
+			}
+			compareContents(t, fmt.Sprintf("n=%d, %s", n, what), cf, nil, now["default"])
+			other.Close()
+		}
+		db.Close()
+		if done {
+			if n < 10 {
+				t.Fatalf("an export has only %d operations", n)
 			}
 			return
 		}

@@ -160,12 +160,6 @@ func (db *DB) createColumnFamily(name string, o *ColumnFamilyOptions, files []ma
 	var cf *ColumnFamily
 	var err error
 	db.exclusive(func() { cf, err = db.createFamily(name, o, files) })
-	if err != nil {
-		return nil, err
-	}
-	if !db.opening {
-		err = db.writeOptions()
-	}
 	return cf, err
 }
 
@@ -181,6 +175,15 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions, files []manifest
 	if db.ColumnFamily(name) != nil {
 		return nil, fmt.Errorf("%w: column family %q", ErrExists, name)
 	}
+	if len(files) > 0 {
+		// As with an ingestion: what is durable from now on must not be newer than
+		// writes that a crash of the machine could still take.
+		if err := db.syncLogs(); err != nil {
+			return nil, db.fail("WAL sync", err)
+		}
+	}
+	db.optionsMu.Lock()
+	defer db.optionsMu.Unlock()
 	db.manifestMu.Lock()
 	defer db.manifestMu.Unlock()
 	cf, err := db.newColumnFamily(db.manifest.NewColumnFamilyID(), name, o)
@@ -197,6 +200,13 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions, files []manifest
 		}
 		cf.tables[f.Meta.Number] = h
 		lastSeq = max(lastSeq, f.Meta.LargestSeq)
+	}
+	if !db.opening {
+		// Who finds the family in the MANIFEST, after a crash too, finds its options.
+		if err := db.writeOptionsLocked(cf); err != nil {
+			cf.closeTables()
+			return nil, err
+		}
 	}
 	edits := []*manifest.VersionEdit{{
 		ColumnFamily:    cf.id,
@@ -217,6 +227,9 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions, files []manifest
 	if err != nil {
 		cf.closeTables()
 		if db.manifest.Err() == nil {
+			if oerr := db.writeOptionsLocked(); oerr != nil {
+				db.log.Warn("the OPTIONS file names a column family that could not be created", "family", name, "err", oerr)
+			}
 			return nil, fmt.Errorf("%w: column family %q: %w", ErrInvalidArgument, name, err)
 		}
 		return nil, db.fail("MANIFEST append", err)
@@ -231,6 +244,9 @@ func (db *DB) createFamily(name string, o *ColumnFamilyOptions, files []manifest
 	db.mu.Lock()
 	db.setFamiliesLocked(append(slices.Clone(db.families), cf))
 	db.mu.Unlock()
+	if !db.opening {
+		db.startScrub()
+	}
 	return cf, nil
 }
 

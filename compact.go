@@ -14,8 +14,10 @@ func (cf *ColumnFamily) pickerInputLocked() *compaction.Input {
 		Version: cf.compactable(), Options: cf.compactionOptions(), Running: &cf.running,
 		Now: uint64(cf.db.opts.now().Unix()), Stats: cf.fileStats,
 	}
-	if st := cf.db.manifest.State().Family(cf.id); st != nil {
-		in.Cursors = st.CompactCursors
+	if cf.db.manifest != nil { // it has no writer where nothing is written, and scores need no cursors
+		if st := cf.db.manifest.State().Family(cf.id); st != nil {
+			in.Cursors = st.CompactCursors
+		}
 	}
 	if !cf.db.opts.AllowIngestBehind {
 		in.Released = cf.db.released
@@ -36,7 +38,8 @@ func (cf *ColumnFamily) fileStats(f *manifest.FileMetadata) compaction.FileStats
 	}
 	p := h.reader().Properties()
 	return compaction.FileStats{Entries: p.NumEntries, Deletions: p.NumDeletions, RangeDeletions: p.NumRangeDeletions,
-		RawKeySize: p.RawKeySize, RawValueSize: p.RawValueSize, CreationTime: p.CreationTime, NewestKeyTime: p.NewestKeyTime}
+		RawKeySize: p.RawKeySize, RawValueSize: p.RawValueSize, CreationTime: p.CreationTime, NewestKeyTime: p.NewestKeyTime,
+		FileCreationTime: p.FileCreationTime, ModTime: h.modTime}
 }
 
 // endManualLocked answers the manual compactions that will not run.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flatrock-db/flatrock/internal/leaks/leaktest"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -49,7 +50,7 @@ func crashOptions(fsys mmapfs.FS, mode WALWriteMode) *Options {
 	}
 	return &Options{
 		BlockCacheSize: 1 << 20, MaxBackgroundJobs: 6, MaxSubcompactions: 3,
-		FS: fsys, CreateIfMissing: true, CreateMissingColumnFamilies: true, WALWriteMode: mode,
+		FS: fsys, CreateIfMissing: true, CreateMissingColumnFamilies: true, WALWriteMode: mode, EnablePipelinedWrite: mode != WALWrite,
 		ColumnFamily:   &plain,
 		ColumnFamilies: []ColumnFamilyDescriptor{{"other", &other}},
 	}
@@ -314,7 +315,7 @@ func TestMain(m *testing.M) {
 		crashChild(spec)
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(leaktest.Main(m))
 }
 
 // crashChild writes batches until it is killed, and says so for each that returned.

@@ -13,6 +13,7 @@ import (
 	"github.com/flatrock-db/flatrock/internal/infolog"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/ratelimit"
 	"github.com/flatrock-db/flatrock/statistics"
 )
 
@@ -34,6 +35,7 @@ type DB struct {
 	hostID      string
 	cache       *blockcache.Cache  // shared by the block-based families; the first of them brings it
 	cacheMu     sync.Mutex         // held while cache is made, inspected or closed
+	pinned      pinnedUsage        // of cache; guarded by cacheMu
 	cacheSource *statistics.Source // of cache
 	placed      placement
 	defaultCF   *ColumnFamily
@@ -45,6 +47,7 @@ type DB struct {
 	infoLog     *infolog.File       // the LOG file; nil without one
 	lastJobID   atomic.Int64
 	errorCount  atomic.Int64 // background errors since Open
+	tablesOpen  atomic.Int64 // table files that are open
 	endLife     context.CancelFunc
 
 	// inForce is opts with what SetDBOptions changed; see mutable.
@@ -69,13 +72,21 @@ type DB struct {
 	heldBack atomic.Uint64
 	closed   atomic.Bool
 	metrics  metrics
+	// scrubbing is set when the scrub of plain tables has begun.
+	scrubbing atomic.Bool
 
 	requests sync.Pool // of *request
 	queue    commitQueue
 	// Owned by the commit leader.
 	lastSeq uint64 // newest sequence number given out
 	group   commitGroup
+	pipe    pipeline // with EnablePipelinedWrite
 	wal     *logFile // takes writes; the last of logs. Changed under mu
+	// logsHurt: a log before wal may end in the middle of a record, and families still need it. See repairWriteSide.
+	logsHurt bool
+
+	// recovered is where this opening began: the newest sequence number found, and the first log of its own.
+	recovered struct{ seq, log uint64 }
 
 	// closedLogBytes is the size of the live logs but the current one; logLimit is
 	// what all of them may have. See limitLogs.
@@ -96,7 +107,7 @@ type DB struct {
 
 	readers slotSet
 
-	mu sync.Mutex
+	mu dbMutex
 	// Guarded by mu.
 	families    []*ColumnFamily // by id
 	released    compaction.Released
@@ -109,6 +120,7 @@ type DB struct {
 	stopping    bool
 	sched       schedule
 	delays      delayedWrites
+	lowPri      *ratelimit.Limiter // of LowPri writes while compactions are behind
 	manual      []*manualCompaction
 	loading     bool      // files wait for loadLoop
 	statsSince  time.Time // when the figures of rocksdb.stats began

@@ -140,6 +140,10 @@ func TestOpenNeedsNoOptions(t *testing.T) {
 	given := modelFamilies()
 	o := &Options{CreateIfMissing: true, CreateMissingColumnFamilies: true}
 	for name, f := range given {
+		if strings.HasPrefix(f.MergeOperator.Name(), "test.") || f.Comparator == (shortFirst{}) {
+			delete(given, name) // a program's own
+			continue
+		}
 		o.ColumnFamilies = append(o.ColumnFamilies, ColumnFamilyDescriptor{name, f})
 	}
 	db := mustOpen(t, fsys, o)

@@ -12,7 +12,7 @@ import (
 )
 
 // Column is one named value of a wide-column entity. The column without a name is the
-// default one: what Get shows of an entity, and all that a plain value has.
+// default one: what Get shows of an entity, and all that a plain value has. Its fields are Name and Value, both []byte.
 type Column = entity.Column
 
 // Entity is what GetEntity reads: the columns of a key in the order of their names. It

@@ -39,7 +39,7 @@ var (
 	// ErrNoSavePoint says that a batch has no save point to go back to.
 	ErrNoSavePoint = errors.New("flatrock: no save point")
 	// ErrIncomplete says that an iterator passed over more hidden entries in one move than
-	// ReadOptions.MaxSkippableInternalKeys allows.
+	// ReadOptions.MaxSkippableInternalKeys allows, or that a write would have had to wait that has WriteOptions.NoSlowdown.
 	ErrIncomplete = iterator.ErrTooManySkipped
 
 	// ErrCorruption matches damage found in a file; errors.As with
@@ -49,7 +49,8 @@ var (
 	ErrLocked = mmapfs.ErrLocked
 )
 
-// CorruptionError says where a file stopped making sense.
+// CorruptionError says where a file stopped making sense: File is its base name, Offset the bytes from its start or
+// -1 if that is not known, Reason what was expected there and what was found.
 type CorruptionError = keys.CorruptionError
 
 // backgroundError is what writes return once the write side has failed.

@@ -21,7 +21,8 @@ type ExportImportFilesMetaData struct {
 
 // ExportColumnFamily flushes a family and makes links to its table files, or copies on
 // another file system, in dir, which must not exist. What it returns goes to
-// CreateColumnFamilyWithImport of another database, or of this one. A crash leaves no dir
+// CreateColumnFamilyWithImport of another database, or of this one. The files are of one moment
+// between the call and its return, for which writes wait. A crash leaves no dir
 // or a whole one. RocksDB: Checkpoint::ExportColumnFamily.
 func (db *DB) ExportColumnFamily(ctx context.Context, cf *ColumnFamily, dir string) (*ExportImportFilesMetaData, error) {
 	if db.opts.ReadOnly {
@@ -33,7 +34,7 @@ func (db *DB) ExportColumnFamily(ctx context.Context, cf *ColumnFamily, dir stri
 		if err := cf.Flush(ctx, nil); err != nil {
 			return err
 		}
-		m, err := cf.GetColumnFamilyMetaData()
+		m, err := db.captureFlushed(ctx, cf)
 		if err != nil {
 			return err
 		}
@@ -56,6 +57,25 @@ func (db *DB) ExportColumnFamily(ctx context.Context, cf *ColumnFamily, dir stri
 		return nil, err
 	}
 	return out, nil
+}
+
+// captureFlushed takes the files of a family at a moment when they hold all that it has: writes wait while what
+// came since the last flush is written. Without that an ingestion, whose file is there at once, would be exported without
+// writes that came before it.
+func (db *DB) captureFlushed(ctx context.Context, cf *ColumnFamily) (m ColumnFamilyMetaData, err error) {
+	db.exclusive(func() {
+		if err = db.usable(cf); err != nil {
+			return
+		}
+		var full []*ColumnFamily
+		if !cf.active.empty() {
+			full = []*ColumnFamily{cf}
+		}
+		if err = db.flushHeld(ctx, full, []*ColumnFamily{cf}); err == nil {
+			m, err = cf.GetColumnFamilyMetaData()
+		}
+	})
+	return m, err
 }
 
 // ImportColumnFamilyOptions tunes CreateColumnFamilyWithImport. Nil means the zero
@@ -83,7 +103,7 @@ func (db *DB) CreateColumnFamilyWithImport(ctx context.Context, name string, o *
 	if order := opts.withDefaults().Comparator.Name(); order != m.ComparatorName {
 		return nil, fmt.Errorf("%w: column family %q has comparator %s, and the export has %s", ErrInvalidArgument, name, order, m.ComparatorName)
 	}
-	im := importing{db: db}
+	im := importing{db: db, opts: *opts.withDefaults()}
 	defer func() {
 		if err != nil && cf == nil && !errors.Is(err, ErrBackground) { // else the MANIFEST may name them
 			err = errors.Join(err, im.discard())
@@ -117,6 +137,7 @@ func (db *DB) CreateColumnFamilyWithImport(ctx context.Context, name string, o *
 // importing is files on their way into a new family.
 type importing struct {
 	db    *DB
+	opts  ColumnFamilyOptions // of the new family
 	files []manifest.NewFile
 }
 
@@ -127,6 +148,9 @@ func (im *importing) bring(f *LiveFileMetaData, move bool) error {
 	if !ok || !ok2 || f.Level < 0 || f.Level >= manifest.MaxLevels || f.SmallestSeqno > f.LargestSeqno || f.LargestSeqno > keys.MaxSeq {
 		return fmt.Errorf("%w: %s: the metadata of the export is not that of a table file: level %d, bounds of %d and %d bytes, sequence numbers %d to %d",
 			ErrInvalidArgument, path, f.Level, len(f.SmallestInternalKey), len(f.LargestInternalKey), f.SmallestSeqno, f.LargestSeqno)
+	}
+	if f.OldestBlobFileNumber != 0 {
+		return fmt.Errorf("%w: %s refers to blob file %d, and blob files cannot be imported", ErrNotSupported, path, f.OldestBlobFileNumber)
 	}
 	meta := &manifest.FileMetadata{
 		Number: im.db.manifest.NewFileNumber(), Size: f.Size,
@@ -144,7 +168,10 @@ func (im *importing) bring(f *LiveFileMetaData, move bool) error {
 		}
 		im.db.log.Info("an exported file cannot be linked, and is copied", "file", path, "err", err)
 	}
-	return copyFile(im.db.fs, path, to, int64(f.Size))
+	if err := copyFile(im.db.fs, path, to, int64(f.Size)); err != nil {
+		return err
+	}
+	return verifyCopy(im.db.fs, im.opts, path, to)
 }
 
 // discard removes the files of an import that failed.

@@ -23,9 +23,17 @@ func (cf *ColumnFamily) Flush(ctx context.Context, fo *FlushOptions) error {
 	}
 	var err error
 	var id uint64 // memtables up to this one must be gone
+	if fo == nil || !fo.AllowWriteStall {
+		if id, err = cf.waitForRoomToFlush(ctx); err != nil {
+			return err
+		}
+	}
 	db.exclusive(func() {
 		if err = db.usable(cf); err != nil {
 			return
+		}
+		if id != 0 && id < cf.active.id {
+			return // what there was has become immutable meanwhile
 		}
 		id = cf.active.id
 		if cf.active.empty() {
@@ -55,6 +63,40 @@ func (cf *ColumnFamily) Flush(ctx context.Context, fo *FlushOptions) error {
 		// Their memory is free, too, once the flush that read them is over.
 		return gone && (cf.flushed >= id || !cf.flushing), db.background
 	})
+}
+
+// waitForRoomToFlush waits until one immutable memtable and one file of level 0 more would
+// neither stop nor delay writes, and returns the number of the memtable that was active
+// before. What is immutable is flushed meanwhile, even if there are fewer than MinWriteBufferNumberToMerge.
+func (cf *ColumnFamily) waitForRoomToFlush(ctx context.Context) (id uint64, err error) {
+	db := cf.db
+	if err := db.usable(cf); err != nil {
+		return 0, err
+	}
+	err = db.waitUntil(ctx, func() (bool, error) {
+		if id == 0 {
+			id = cf.active.id
+		}
+		if cf.dropped.Load() || cf.active.id != id || cf.active.empty() {
+			return true, nil
+		}
+		o, po := cf.mutable(), cf.compactionOptions()
+		runs := compaction.DelayRuns(cf.files.version, po)
+		if stallOf(o, len(cf.immutables)+1, runs+1, cf.stall.pending) == stallNone {
+			return true, nil
+		}
+		// Below the triggers nothing would make room, nor where no compaction is due: as RocksDB
+		// does in the first case, in the second it waits for good.
+		if len(cf.immutables) < o.MinWriteBufferNumberToMerge && runs < o.Level0FileNumCompactionTrigger || db.restsLocked() {
+			return true, nil
+		}
+		if n := len(cf.immutables); n > 0 && cf.flushBelow < cf.immutables[0].id {
+			cf.flushBelow = cf.immutables[0].id
+			db.work.Broadcast()
+		}
+		return false, db.background
+	})
+	return id, err
 }
 
 // usable says why the family cannot be written, if so.
@@ -137,11 +179,6 @@ func (db *DB) flushMemtables(cf *ColumnFamily, mems []*memState) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(db.ColumnFamilies()) > 1 {
-		if err := db.syncClosedLogs(); err != nil {
-			return err
-		}
-	}
 	edit := &manifest.VersionEdit{ColumnFamily: cf.id}
 	for _, m := range files {
 		edit.NewFiles = append(edit.NewFiles, manifest.NewFile{Level: 0, Meta: m})
@@ -163,6 +200,9 @@ func (db *DB) writeLevel0(cf *ColumnFamily, mems []*memState) ([]*manifest.FileM
 	for _, m := range mems {
 		m.mem.MarkImmutable()
 		job.Sources = append(job.Sources, compaction.MemTableSource(m.mem.NewIterator()))
+		if err := m.tombs.Verify(); err != nil {
+			return nil, err
+		}
 		job.Tombstones = append(job.Tombstones, m.tombs.Tombstones()...)
 	}
 	cf.filterFlush(job)
@@ -198,6 +238,7 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 	if level == 0 && job.Beyond == nil { // a flush, which goes on when the database closes
 		p.ctx, p.priority = db.lifetime, ratelimit.High
 	}
+	p.sums = db.fileSums()
 	var prints map[uint64]*fingerprint
 	if cf.mutable().ParanoidFileChecks {
 		prints = map[uint64]*fingerprint{}
@@ -206,7 +247,7 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 		number := db.manifest.NewFileNumber()
 		id := db.identity(cf, number, now)
 		id.CreationTime, id.OldestKeyTime = job.OldestAncestorTime, job.OldestAncestorTime
-		w, err := cf.newTableWriter(number, level, job, id, p)
+		w, err := cf.newTableWriter(number, job, id, p)
 		if prints != nil && err == nil {
 			f := &fingerprinted{Writer: w}
 			prints[number], w = &f.print, f
@@ -234,7 +275,7 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 		return nil, err
 	}
 	for _, m := range result.Files {
-		if err := db.addChecksum(m); err != nil {
+		if err := p.sums.fill(m); err != nil {
 			db.removeOutputs(result)
 			return nil, err
 		}

@@ -51,7 +51,8 @@ func atomicFlushRound(t *testing.T, rng *rand.Rand, atomic bool) (uint64, error)
 	ops, crashAt := 0, 20+rng.IntN(150)
 	crashRNG := rand.New(rand.NewPCG(rng.Uint64(), 1))
 	o := crashOptions(fault, WALAuto)
-	o.AtomicFlush = atomic
+	o.EnablePipelinedWrite = false // excludes AtomicFlush
+	o.AtomicFlush = toggle(atomic)
 	o.ColumnFamilies[0].Options.WriteBufferSize = 150 << 10
 	db, err := Open("/db", o)
 	if err != nil {
@@ -88,6 +89,7 @@ func atomicFlushRound(t *testing.T, rng *rand.Rand, atomic bool) (uint64, error)
 	}
 	mu.Unlock()
 	o = crashOptions(after, WALAuto)
+	o.EnablePipelinedWrite = false
 	if db, err = Open("/db", o); err != nil {
 		t.Fatal(err)
 	}

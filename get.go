@@ -27,7 +27,7 @@ func (cf *ColumnFamily) Get(ro *ReadOptions, key, dst []byte) ([]byte, error) {
 	var look keys.Lookup
 	switch {
 	case cf.db.stats != nil || ro.measured():
-		dst, err = s.getObserved(reader.stripe(), ro, key, dst)
+		dst, err = s.getObserved(reader, ro, key, dst)
 	case s.files.faultable:
 		dst, err = s.getGuarded(ro, &look, key, dst)
 	default:
@@ -104,35 +104,52 @@ func (cf *ColumnFamily) GetPinned(ro *ReadOptions, key []byte, p *PinnedValue) e
 	if err != nil {
 		return err
 	}
-	if s.files.faultable {
-		var look keys.Lookup
-		p.own, err = s.getGuarded(ro, &look, key, p.own[:0])
-		p.value = p.own
+	if cf.db.stats != nil || ro.measured() {
+		return s.getPinnedObserved(reader, ro, key, p)
+	}
+	var look keys.Lookup
+	err = s.getPinned(ro, &look, key, p)
+	s.keepFor(reader, p, err)
+	return err
+}
+
+// keepFor holds s for a value that lies in it, or lets it go.
+func (s *readState) keepFor(reader *reader, p *PinnedValue, err error) {
+	if err != nil || s.files.faultable { // then the value is a copy
 		s.release(reader)
+		return
+	}
+	p.state, p.reader = s, reader
+}
+
+// getPinned reads key into p. The caller keeps s for it.
+func (s *readState) getPinned(ro *ReadOptions, look *keys.Lookup, key []byte, p *PinnedValue) (err error) {
+	cf := s.cf
+	if s.files.faultable {
+		p.own, err = s.getGuarded(ro, look, key, p.own[:0])
+		p.value = p.own
 		return err
 	}
 	if t := cf.db.queries.Load(); t != nil {
 		t.get(cf.id, key)
 	}
-	var look keys.Lookup
 	look.UserKey = key
 	look.Seq = cf.readSeq(ro)
-	ro.apply(&look)
-	cf.opts.PrefixExtractor.Prepare(&look)
-	value, trailer, ok, err := s.find(&look, &p.pin)
+	ro.apply(look)
+	cf.opts.PrefixExtractor.Prepare(look)
+	value, trailer, ok, err := s.find(look, &p.pin)
 	if err == nil && !ok {
 		err = ErrNotFound
 	}
 	if err == nil && keys.KindOf(trailer) != keys.KindValue {
-		p.own, err = s.appendValue(p.own[:0], &look, value, trailer)
+		p.own, err = s.appendValue(p.own[:0], look, value, trailer)
 		value = p.own
 	}
 	if err != nil {
 		p.pin.Release()
-		s.release(reader)
 		return err
 	}
-	p.value, p.state, p.reader = value, s, reader
+	p.value = value
 	return nil
 }
 

@@ -29,6 +29,7 @@ func (s *readState) mergeInput(find findFunc, look keys.Lookup, operand []byte, 
 		return in, fmt.Errorf("%w: key %q has merge operands, and column family %q has no MergeOperator", ErrInvalidArgument, look.UserKey, s.cf.name)
 	}
 	in.operands = [][]byte{append([]byte(nil), operand...)}
+	look.Tallying = false // nobody takes what this copy counts
 	for seq := keys.Seq(trailer); seq > 0; seq = keys.Seq(trailer) {
 		look.Seq = seq - 1
 		var pin table.Pin

@@ -3,15 +3,17 @@ package flatrock
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/flatrock-db/flatrock/internal/hostile"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
@@ -32,7 +34,7 @@ func hostileOptions(fsys mmapfs.FS) *Options {
 
 // hostileDatabase makes a small database that has a file of every kind, a log with
 // writes in it among them.
-func hostileDatabase(t *testing.T) *mmapfs.MemFS {
+func hostileDatabase(t testing.TB) *mmapfs.MemFS {
 	t.Helper()
 	mem := mmapfs.NewMem()
 	db, err := Open("/db", hostileOptions(mem))
@@ -68,50 +70,43 @@ func hostileDatabase(t *testing.T) *mmapfs.MemFS {
 func hostileKey(i int) []byte   { return fmt.Appendf(nil, "key%03d", i) }
 func hostileValue(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "value %03d ", i), 8) }
 
-// spoiling is a way to spoil a file, given a second one of the same kind.
-type spoiling struct {
+// hostileRun is how a damaged database is opened and read.
+type hostileRun struct {
 	name string
-	do   func(rng *rand.Rand, b, other []byte) []byte
+	run  func(mem *mmapfs.MemFS, sealed bool) error // its error is a wrong answer, or a leak
 }
 
-var spoilings = []spoiling{
-	{"truncated", func(rng *rand.Rand, b, _ []byte) []byte { return b[:rng.IntN(len(b)+1)] }},
-	{"empty", func(*rand.Rand, []byte, []byte) []byte { return nil }},
-	{"bit flipped", func(rng *rand.Rand, b, _ []byte) []byte { b[rng.IntN(len(b))] ^= 1 << rng.IntN(8); return b }},
-	{"huge lengths", func(rng *rand.Rand, b, _ []byte) []byte {
-		at := rng.IntN(len(b))
-		copy(b[at:min(len(b), at+9)], "\xff\xff\xff\xff\xff\xff\xff\xff\x7f")
-		return b
+var hostileRuns = []hostileRun{
+	{"stored options", func(mem *mmapfs.MemFS, sealed bool) error {
+		return readHostile(Open, mem, &Options{FS: mem}, sealed)
 	}},
-	{"zeroed", func(rng *rand.Rand, b, _ []byte) []byte {
-		at := rng.IntN(len(b))
-		clear(b[at:min(len(b), at+1+rng.IntN(200))])
-		return b
+	{"given options", func(mem *mmapfs.MemFS, sealed bool) error {
+		o := hostileOptions(mem)
+		o.CreateIfMissing = false
+		return readHostile(Open, mem, o, sealed)
 	}},
-	{"random tail", func(rng *rand.Rand, b, _ []byte) []byte {
-		at := len(b) - min(len(b), 1+rng.IntN(80))
-		for i := range b[at:] {
-			b[at+i] = byte(rng.Uint32())
+	{"read-only", func(mem *mmapfs.MemFS, sealed bool) error {
+		return readHostile(Open, mem, &Options{FS: mem, ReadOnly: true}, sealed)
+	}},
+	{"secondary", func(mem *mmapfs.MemFS, sealed bool) error {
+		return readHostile(OpenAsSecondary, mem, &Options{FS: mem}, sealed)
+	}},
+	{"no repair", func(mem *mmapfs.MemFS, _ bool) error {
+		Repair(context.Background(), "/db", &RepairOptions{DryRun: true, Options: &Options{FS: mem, MaxDecompressedSize: hostileBlock}})
+		return nil
+	}},
+	{"repaired", func(mem *mmapfs.MemFS, _ bool) error {
+		if _, err := Repair(context.Background(), "/db", &RepairOptions{Options: &Options{FS: mem, MaxDecompressedSize: hostileBlock}}); err != nil {
+			return nil
 		}
-		return b
-	}},
-	{"swapped", func(_ *rand.Rand, _, other []byte) []byte { return other }},
-	{"doubled", func(_ *rand.Rand, b, _ []byte) []byte { return append(b, b...) }},
-	{"shifted", func(rng *rand.Rand, b, _ []byte) []byte {
-		at := rng.IntN(len(b))
-		return append(b[:at:at], append([]byte{byte(rng.Uint32())}, b[at:]...)...)
-	}},
-	{"a piece twice", func(rng *rand.Rand, b, _ []byte) []byte {
-		from, to := rng.IntN(len(b)), rng.IntN(len(b))
-		n := min(len(b)-from, len(b)-to, 1+rng.IntN(100))
-		copy(b[to:to+n], b[from:from+n])
-		return b
+		// What repair makes of damage may lack something, and is not held to the values.
+		return readHostile(Open, mem, &Options{FS: mem}, true)
 	}},
 }
 
-// TestHostileFiles spoils one file after the other, of every kind and in every way, and opens
-// and reads what is left: an error or what was written, in bounded memory, never a
-// panic, and from families with checksums never anything else.
+// TestHostileFiles spoils one file after the other, of every kind and in every way, with checksums that are wrong
+// then or made right again, and opens and reads what is left: an error or what was written, in bounded
+// memory, never a panic, and from families with checksums that are wrong never anything else.
 func TestHostileFiles(t *testing.T) {
 	rounds := 12
 	if testing.Short() {
@@ -128,29 +123,49 @@ func TestHostileFiles(t *testing.T) {
 		kind, _, _ := manifest.ParseName(n)
 		byKind[kind] = append(byKind[kind], n)
 	}
-	for kind, files := range byKind {
+	kinds := slices.Sorted(maps.Keys(byKind)) // a fixed order: the same damage each time
+	turn := 0
+	for _, kind := range kinds {
+		files := byKind[kind]
 		if kind == manifest.KindLock {
 			continue
 		}
-		for _, d := range spoilings {
+		for _, way := range hostile.Ways {
 			for round := range rounds {
 				name := files[rng.IntN(len(files))]
 				mem := image.Kill()
 				other := readDamaged(t, mem, files[rng.IntN(len(files))])
-				b := readDamaged(t, mem, name)
-				if len(b) == 0 {
+				pristine := readDamaged(t, mem, name)
+				if len(pristine) == 0 {
 					continue
 				}
-				writeDamaged(t, mem, name, d.do(rng, b, other))
-				surviveHostile(t, fmt.Sprintf("%s %s, %d", name, d.name, round), mem, round%2 == 0)
+				spoiled := way.Spoil(rng, bytes.Clone(pristine), other)
+				sealed := round%2 == 1
+				if sealed {
+					hostile.Seal(name, pristine, spoiled)
+				}
+				writeDamaged(t, mem, name, spoiled)
+				how := hostileRuns[turn%len(hostileRuns)]
+				turn++
+				surviveHostile(t, fmt.Sprintf("%s %s, sealed %v, %s, %d", name, way.Name, sealed, how.name, round), func() error { return how.run(mem, sealed) })
 			}
 		}
 	}
 }
 
-func readDamaged(t *testing.T, mem *mmapfs.MemFS, name string) []byte {
+func readDamaged(t testing.TB, mem *mmapfs.MemFS, name string) []byte {
 	t.Helper()
-	f, err := mem.Open("/db/" + name)
+	return readFrom(t, mem, "/db/"+name)
+}
+
+func writeDamaged(t testing.TB, mem *mmapfs.MemFS, name string, b []byte) {
+	t.Helper()
+	writeFile(t, mem, "/db/"+name, b)
+}
+
+func readFrom(t testing.TB, fsys mmapfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fsys.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,9 +177,9 @@ func readDamaged(t *testing.T, mem *mmapfs.MemFS, name string) []byte {
 	return b
 }
 
-func writeDamaged(t *testing.T, mem *mmapfs.MemFS, name string, b []byte) {
+func writeFile(t testing.TB, fsys mmapfs.FS, path string, b []byte) {
 	t.Helper()
-	f, err := mem.Create("/db/" + name)
+	f, err := fsys.Create(path)
 	if err == nil {
 		_, err = f.Write(b)
 	}
@@ -176,22 +191,35 @@ func writeDamaged(t *testing.T, mem *mmapfs.MemFS, name string, b []byte) {
 	}
 }
 
-// hostileMemory is how many bytes opening and reading a small damaged database may allocate.
-const hostileMemory = 300 << 20
+// flipByte changes a byte of a file.
+func flipByte(t testing.TB, fsys mmapfs.FS, path string, at int64) {
+	t.Helper()
+	b := readFrom(t, fsys, path)
+	b[at] ^= 1
+	writeFile(t, fsys, path, b)
+}
 
-// surviveHostile opens and reads a damaged database. A hang shows as all goroutines' stacks.
-func surviveHostile(t *testing.T, what string, mem *mmapfs.MemFS, given bool) {
+// hostileMemory is how many bytes opening and reading a small damaged database may allocate, and
+// hostileBlock what a block of it may hold.
+const (
+	hostileMemory = 300 << 20
+	hostileBlock  = 8 << 20
+)
+
+// surviveHostile runs what opens and reads a damaged database. A hang shows as all goroutines' stacks.
+func surviveHostile(t *testing.T, what string, run func() error) {
 	t.Helper()
 	done := make(chan error, 1)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
+	held := mmapfs.OffHeap()
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
 				done <- fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 		}()
-		done <- readHostile(mem, given)
+		done <- run()
 	}()
 	select {
 	case err := <-done:
@@ -206,53 +234,69 @@ func surviveHostile(t *testing.T, what string, mem *mmapfs.MemFS, given bool) {
 	if n := after.TotalAlloc - before.TotalAlloc; n > hostileMemory {
 		t.Errorf("%s: %d bytes allocated", what, n)
 	}
+	if now := mmapfs.OffHeap(); now.Mapped != held.Mapped || now.ArenaReserved != held.ArenaReserved {
+		t.Errorf("%s: off the heap %d bytes mapped and %d reserved afterwards, %d and %d before", what, now.Mapped, now.ArenaReserved, held.Mapped, held.ArenaReserved)
+	}
 }
 
-// readHostile reads all that there is. Its error is a wrong answer.
-func readHostile(mem *mmapfs.MemFS, given bool) error {
-	o := &Options{FS: mem}
-	if given {
-		o = hostileOptions(mem)
-		o.CreateIfMissing = false
-	}
-	db, err := Open("/db", o)
+// readHostile opens the database and reads all that there is. Its error is a wrong answer: values that
+// nobody wrote, unless the damage is sealed.
+func readHostile(open func(string, *Options) (*DB, error), mem *mmapfs.MemFS, o *Options, sealed bool) (err error) {
+	o.MaxDecompressedSize = hostileBlock
+	db, err := open("/db", o)
 	if err != nil {
 		return nil
 	}
 	defer db.Close()
 	for _, cf := range db.ColumnFamilies() {
-		if _, plain := cf.Options().Table.(PlainTableOptions); plain {
+		_, plain := cf.Options().Table.(PlainTableOptions)
+		if plain && !o.ReadOnly {
 			cf.verify(context.Background()) // rows are checked there only
-			continue
 		}
+		trusted := !plain && !sealed
 		for i := range 40 {
 			v, err := cf.Get(nil, hostileKey(i), nil)
-			if err == nil && !bytes.Equal(v, hostileValue(i)) {
+			if err == nil && trusted && !bytes.Equal(v, hostileValue(i)) {
 				return fmt.Errorf("family %s, key %d: %.40q", cf.Name(), i, v)
 			}
 		}
-		it, err := cf.NewIterator(nil)
-		if err != nil {
-			continue
+		if err := walkHostile(cf, trusted); err != nil {
+			return err
 		}
-		for range 2 {
-			n := 0
-			for k, v := range it.All() {
-				var i int
-				if _, err := fmt.Sscanf(string(k), "key%03d", &i); err != nil || !bytes.Equal(v, hostileValue(i)) {
-					return errors.Join(fmt.Errorf("family %s, iterator: %q = %.40q", cf.Name(), k, v), it.Close())
-				}
-				if n++; n > 40 {
-					return errors.Join(fmt.Errorf("family %s: the iterator does not end", cf.Name()), it.Close())
-				}
-			}
-			for ok := it.Last(); ok; ok = it.Prev() {
-				n--
-			}
-		}
-		it.Close()
 	}
 	db.VerifyChecksum(context.Background())
 	db.CompactRange(context.Background(), nil, nil, nil)
+	return nil
+}
+
+// hostileEntries bounds how many entries a damaged database of forty keys may show: each comes from bytes
+// of a file.
+const hostileEntries = 100_000
+
+func walkHostile(cf *ColumnFamily, trusted bool) error {
+	it, err := cf.NewIterator(nil)
+	if err != nil {
+		return nil
+	}
+	defer it.Close()
+	for range 2 {
+		n := 0
+		for k, v := range it.All() {
+			var i int
+			_, err := fmt.Sscanf(string(k), "key%03d", &i)
+			if trusted && (err != nil || !bytes.Equal(v, hostileValue(i))) {
+				return fmt.Errorf("family %s, iterator: %q = %.40q", cf.Name(), k, v)
+			}
+			if n++; trusted && n > 40 || n > hostileEntries {
+				return fmt.Errorf("family %s: the iterator does not end", cf.Name())
+			}
+		}
+		n = 0
+		for ok := it.Last(); ok; ok = it.Prev() {
+			if n++; n > hostileEntries {
+				return fmt.Errorf("family %s: the iterator does not end backward", cf.Name())
+			}
+		}
+	}
 	return nil
 }

@@ -153,7 +153,7 @@ func (b *IndexedBatch) add(cf *ColumnFamily, op *wal.Op) {
 func (b *IndexedBatch) indexOf(cf *ColumnFamily) *batchIndex {
 	x := b.index[cf.id]
 	if x == nil {
-		x = newBatchIndex(cf.order)
+		x = newBatchIndex(cf.order, cf.opts.PrefixExtractor)
 		b.index[cf.id] = x
 	}
 	return x

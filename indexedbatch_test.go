@@ -192,6 +192,36 @@ func TestIndexedBatchOverABase(t *testing.T) {
 	}
 }
 
+// TestIndexedBatchBesideLongerPrefixes: a key of the batch that begins with the key sought has
+// another prefix, and does not hide what the family holds in between.
+func TestIndexedBatchBesideLongerPrefixes(t *testing.T) {
+	for name, e := range map[string]*PrefixExtractor{"noop": NoopPrefix(), "capped": CappedPrefix(6)} {
+		db := mustOpen(t, mmapfs.NewMem(), &Options{CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+			PrefixExtractor: e, MemTable: MemTableOptions{Kind: HashSkipList}, Table: PlainTableOptions{},
+		}})
+		for range 2 {
+			if err := db.Put(nil, []byte("key1a"), []byte("v")); err != nil {
+				t.Fatal(err)
+			}
+			b := db.NewIndexedBatch()
+			b.Put(nil, []byte("key1b"), nil)
+			it, err := b.NewIterator(nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !it.SeekGE([]byte("key1")) || string(it.Key()) != "key1a" {
+				t.Errorf("%s: SeekGE finds %q", name, it.Key())
+			}
+			if err := it.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Flush(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func ExampleIndexedBatch() {
 	db, err := Open("/example", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true})
 	if err != nil {

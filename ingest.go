@@ -224,7 +224,7 @@ func (in *ingestion) run() error {
 			e.meta.EpochNumber = f.epoch()
 			edit.NewFiles = append(edit.NewFiles, manifest.NewFile{Level: e.level, Meta: e.meta})
 		}
-		changes = append(changes, familyChange{cf: f.cf, edit: edit})
+		changes = append(changes, familyChange{cf: f.cf, edit: edit, ingested: true})
 	}
 	if err := db.installAll(changes, in.lastSeq); err != nil {
 		if db.manifest.Err() == nil {
@@ -259,11 +259,16 @@ func (in *ingestion) flushOverlapped() error {
 		if f.o.IngestBehind {
 			continue // below whatever a memtable becomes
 		}
-		db.mu.Lock()
-		immutables := f.cf.immutables
-		db.mu.Unlock()
-		active := f.overlapsMemtable(f.cf.active)
-		if !active && !slices.ContainsFunc(immutables, f.overlapsMemtable) {
+		// Of a read state, so that a flush that ends meanwhile does not free them. Nobody else
+		// makes the active one immutable.
+		s, reader, err := f.cf.enter()
+		if err != nil {
+			return err
+		}
+		active := f.overlapsMemtable(s.active)
+		overlap := active || slices.ContainsFunc(s.immutables, f.overlapsMemtable)
+		s.release(reader)
+		if !overlap {
 			continue
 		}
 		if !f.o.AllowBlockingFlush.or(true) {
@@ -274,6 +279,12 @@ func (in *ingestion) flushOverlapped() error {
 			full = append(full, f.cf)
 		}
 	}
+	return db.flushHeld(in.ctx, full, waits)
+}
+
+// flushHeld writes memtables to level 0 while nobody writes: those of waits that are immutable, and the
+// active ones of full, which are among waits. Only the commit leader calls it.
+func (db *DB) flushHeld(ctx context.Context, full, waits []*ColumnFamily) error {
 	if len(full) > 0 {
 		if err := db.switchMemtables(full, 0); err != nil {
 			return err
@@ -288,7 +299,7 @@ func (in *ingestion) flushOverlapped() error {
 		db.mu.Unlock()
 	}
 	for _, cf := range waits {
-		err := db.waitUntil(in.ctx, func() (bool, error) { return len(cf.immutables) == 0, db.background })
+		err := db.waitUntil(ctx, func() (bool, error) { return len(cf.immutables) == 0, db.background })
 		if err != nil {
 			return err
 		}

@@ -68,8 +68,9 @@ func externalOf(t testing.TB, cf *ColumnFamily, path string, entries map[string]
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.Finish(); err != nil {
-		t.Fatal(err)
+	about := w.FileSize()
+	if info, err := w.Finish(); err != nil || about <= 0 || info.FileSize <= 0 {
+		t.Fatalf("a file of about %d bytes: %+v, %v", about, info, err)
 	}
 }
 
@@ -719,4 +720,33 @@ func ingestWithFault(t *testing.T, n int, once, moveFiles bool) (injected int64)
 	}
 	db.Close()
 	return injected
+}
+
+// TestFilesThatWereMovedAreNotWrittenAgain: an ingestion moves a file by a link. When its old name could not be
+// removed, or the process died before that, a new file of that name is another file.
+func TestFilesThatWereMovedAreNotWrittenAgain(t *testing.T) {
+	mem := mmapfs.NewMem()
+	fault := mmapfs.NewFault(mem)
+	db := mustOpen(t, fault, &Options{CreateIfMissing: true})
+	cf := db.DefaultColumnFamily()
+	externalOf(t, cf, "/external.sst", map[string]string{"a": "1", "b": "2"})
+	fault.SetHook(func(op mmapfs.Op, name string) error {
+		if op == mmapfs.OpRemove && name == "/external.sst" {
+			return errors.New("injected")
+		}
+		return nil
+	})
+	err := db.IngestExternalFile(t.Context(), []string{"/external.sst"}, &IngestExternalFileOptions{MoveFiles: true})
+	fault.SetHook(nil)
+	if _, serr := mem.Stat("/external.sst"); serr != nil {
+		t.Fatalf("the old name is gone: %v, %v", err, serr)
+	}
+	externalOf(t, cf, "/external.sst", map[string]string{"a": "3", "b": strings.Repeat("4", 1000)})
+	if err := errors.Join(db.VerifyChecksum(t.Context()), db.Close()); err != nil {
+		t.Errorf("the database's file was written to: %v", err)
+	}
+	db = mustOpen(t, mem, &Options{})
+	if v, err := db.Get(nil, []byte("a"), nil); err != nil || string(v) != "1" {
+		t.Errorf("%q %v, want 1", v, err)
+	}
 }

@@ -62,3 +62,43 @@ func hasTable(t *testing.T, fsys mmapfs.FS, dir string) bool {
 	}
 	return slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".sst") })
 }
+
+// TestImportVerifiesItsCopy of a plain table, whose reads check nothing.
+func TestImportVerifiesItsCopy(t *testing.T) {
+	mem := mmapfs.NewMem()
+	fault := mmapfs.NewFault(mem)
+	o := &ColumnFamilyOptions{Table: PlainTableOptions{}, PrefixExtractor: NoopPrefix()}
+	db := mustOpen(t, fault, &Options{CreateIfMissing: true, ColumnFamily: o})
+	for i := range 500 {
+		if err := db.Put(nil, fmt.Appendf(nil, "key%04d", i), []byte("a value of some length")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := db.ExportColumnFamily(t.Context(), db.DefaultColumnFamily(), "/export")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip := true
+	fault.SetReadHook(func(name string, p []byte) {
+		if flip && strings.HasPrefix(name, "/export/") {
+			p[len(p)/2] ^= 1
+		}
+	})
+	_, err = db.CreateColumnFamilyWithImport(t.Context(), "imported", o, nil, m)
+	flip = false
+	if !errors.Is(err, ErrCorruption) || !strings.Contains(err.Error(), "copied from /export/") {
+		t.Errorf("a flipped bit in the copy: %v", err)
+	}
+	cf, err := db.CreateColumnFamilyWithImport(t.Context(), "imported", o, nil, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 500 {
+		if v, err := cf.Get(nil, fmt.Appendf(nil, "key%04d", i), nil); err != nil || string(v) != "a value of some length" {
+			t.Fatalf("key %d: %q, %v", i, v, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}

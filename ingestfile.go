@@ -55,12 +55,15 @@ func (f *externalFile) refuse(format string, args ...any) error {
 
 // openExternal opens a file outside of the database, for the family.
 func (cf *ColumnFamily) openExternal(path string) (*SstFileReader, error) {
-	o := *cf.opts
+	return openExternal(cf.db.fs, *cf.opts, path)
+}
+
+func openExternal(fsys mmapfs.FS, o ColumnFamilyOptions, path string) (*SstFileReader, error) {
 	if p, ok := o.Table.(PlainTableOptions); ok {
 		p.Memory, p.Verify = MemoryNone, VerifyOnDemand
 		o.Table = p
 	}
-	return OpenSstFile(path, &SstFileReaderOptions{ColumnFamily: &o, FS: cf.db.fs})
+	return OpenSstFile(path, &SstFileReaderOptions{ColumnFamily: &o, FS: fsys})
 }
 
 // inspect opens the file where it lies and learns what the ingestion must know.
@@ -180,18 +183,18 @@ func (f *externalFile) bring() error {
 	if err := copyFile(db.fs, f.path, f.internalPath(), f.size); err != nil || !o.VerifyChecksumsBeforeIngest {
 		return err
 	}
-	return f.verifyCopy()
+	return verifyCopy(db.fs, *f.family.cf.opts, f.path, f.internalPath())
 }
 
-// verifyCopy verifies what the copy holds: the original was verified by other reads than those
-// that copied it.
-func (f *externalFile) verifyCopy() error {
-	r, err := f.family.cf.openExternal(f.internalPath())
+// verifyCopy verifies what the copy of a table file holds: the original was verified, if it
+// was, by other reads than those that copied it, and reads of plain tables check nothing.
+func verifyCopy(fsys mmapfs.FS, o ColumnFamilyOptions, from, to string) error {
+	r, err := openExternal(fsys, o, to)
 	if err != nil {
-		return fmt.Errorf("%s, copied from %s: %w", f.internalPath(), f.path, err)
+		return fmt.Errorf("%s, copied from %s: %w", to, from, err)
 	}
 	if err = guarded(r.VerifyChecksums); err != nil {
-		err = fmt.Errorf("%s, copied from %s: %w", f.internalPath(), f.path, err)
+		err = fmt.Errorf("%s, copied from %s: %w", to, from, err)
 	}
 	return errors.Join(err, r.Close())
 }
@@ -249,7 +252,7 @@ func (f *externalFile) rewrite() (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	number := cf.db.manifest.NewFileNumber()
-	w, err := cf.newTableWriter(number, f.level, &compaction.Job{}, cf.db.identity(cf, number, time.Now()), &pace{db: cf.db, ctx: cf.db.lifetime, priority: ratelimit.Mid})
+	w, err := cf.newTableWriter(number, &compaction.Job{}, cf.db.identity(cf, number, time.Now()), &pace{db: cf.db, ctx: cf.db.lifetime, priority: ratelimit.Mid})
 	if err != nil {
 		return err
 	}

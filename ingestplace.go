@@ -181,10 +181,11 @@ func (p *placer) findLevel(f *externalFile) (level int, needs bool, err error) {
 	return level, false, nil
 }
 
-// outputMeets reports whether a running compaction writes to the level within the file's range.
+// outputMeets reports whether a running compaction writes to the level within the file's range, or moves files
+// from level to level there: those may end above any level but the first.
 func (p *placer) outputMeets(f *externalFile, level int) bool {
 	return slices.ContainsFunc(p.running, func(c *compaction.Choice) bool {
-		return c.OutputLevel == level && f.span().meets(p.family.cf.order, c.Smallest, c.Largest)
+		return (c.OutputLevel == level || c.Reason == compaction.ReasonRefit && level > 0) && f.span().meets(p.family.cf.order, c.Smallest, c.Largest)
 	})
 }
 

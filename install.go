@@ -16,11 +16,15 @@ type familyChange struct {
 	edit *manifest.VersionEdit
 	// flushed are the memtables that the edit's files replace: newest first, the family's oldest.
 	flushed []*memState
+	// ingested says that the files were made elsewhere.
+	ingested bool
 }
 
 // opener is on whose behalf the new files are opened, for traces.
 func (c *familyChange) opener() table.Caller {
 	switch {
+	case c.ingested:
+		return table.CallerExternalIngestion
 	case len(c.flushed) > 0:
 		return table.CallerFlush
 	case len(c.edit.DeletedFiles) > 0:
@@ -36,12 +40,15 @@ func (c *familyChange) opener() table.Caller {
 // The order keeps what was acknowledged: files are synced before the edit names
 // them, the edit is synced before a log or file that it makes obsolete is deleted.
 func (db *DB) install(cf *ColumnFamily, edit *manifest.VersionEdit, flushed []*memState) error {
-	return db.installAll([]familyChange{{cf, edit, flushed}}, 0)
+	return db.installAll([]familyChange{{cf: cf, edit: edit, flushed: flushed}}, 0)
 }
 
 // installAll is install for changes of several families, which count together or
 // not at all. lastSeq, unless zero, is the newest sequence number that the files hold.
 func (db *DB) installAll(changes []familyChange, lastSeq uint64) error {
+	if err := db.syncLogsBefore(changes); err != nil {
+		return err
+	}
 	killpoint.Here("tables written")
 	if !mutation.On(mutation.SkipDirectorySync) {
 		if err := db.fs.SyncDir(db.dir); err != nil {
@@ -167,21 +174,32 @@ func (db *DB) publishChangeLocked(c familyChange) error {
 }
 
 // setLogsLocked records in the edits of flushes which logs are still needed: what
-// remains in memory decides.
+// remains in memory decides. A family with nothing in memory asks for no log before the current
+// one, but another may need one that was closed meanwhile and that no sync has covered: the
+// number stays at that log, or recovery, which finds it torn, had to take the family's
+// files for newer than the damage. The family has nothing in it.
 func (db *DB) setLogsLocked(changes []familyChange) {
+	after := db.logsAfterLocked(changes)
+	keep := db.minLogAfterLocked(after)
+	sure := db.oldestUnsureLogLocked(keep)
+	for _, c := range changes {
+		if len(c.flushed) > 0 {
+			c.edit.LogNumber = manifest.Some(min(after[c.cf], sure))
+			c.edit.MinLogNumberToKeep = manifest.Some(keep)
+		}
+	}
+}
+
+// logsAfterLocked says, of each family that is flushed, which the oldest log is that it
+// needs afterwards.
+func (db *DB) logsAfterLocked(changes []familyChange) map[*ColumnFamily]uint64 {
 	after := map[*ColumnFamily]uint64{}
 	for _, c := range changes {
 		if len(c.flushed) > 0 {
 			after[c.cf] = db.logAfterLocked(c.cf, c.flushed)
 		}
 	}
-	keep := db.minLogAfterLocked(after)
-	for _, c := range changes {
-		if len(c.flushed) > 0 {
-			c.edit.LogNumber = manifest.Some(after[c.cf])
-			c.edit.MinLogNumberToKeep = manifest.Some(keep)
-		}
-	}
+	return after
 }
 
 func (db *DB) removeFlushedLocked(cf *ColumnFamily, flushed []*memState) {

@@ -62,3 +62,15 @@ func (db *DB) checkClosed() {
 		}
 	}
 }
+
+// checkCacheHandles finds blocks of the cache that are held although no table file is open: each file
+// lets go of its own, and readers, of files that they keep open.
+func (db *DB) checkCacheHandles() {
+	if !invariant.Enabled {
+		return
+	}
+	if db.tablesOpen.Load() == 0 {
+		n := db.cache.Stats().PinnedUsage
+		invariant.Check(n == 0, "Close leaves %d bytes of the block cache held, and no file is open", n)
+	}
+}

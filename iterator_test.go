@@ -304,6 +304,14 @@ func TestNewIteratorsShareAMoment(t *testing.T) {
 		done <- err
 	}()
 	for range 300 {
+		var found [3]GetResult
+		results, err := db.MultiGetFamilies(nil, []*ColumnFamily{nil, other, nil}, [][]byte{[]byte("n"), []byte("n"), []byte("none")}, found[:0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := results[0], results[1]; !bytes.Equal(a.Value, b.Value) || (a.Err == nil) != (b.Err == nil) || !errors.Is(results[2].Err, ErrNotFound) {
+			t.Fatalf("MultiGet over families sees %q, %v and %q, %v; none: %v", a.Value, a.Err, b.Value, b.Err, results[2].Err)
+		}
 		its, err := db.NewIterators(nil, []*ColumnFamily{nil, other})
 		if err != nil {
 			t.Fatal(err)

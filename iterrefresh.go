@@ -11,31 +11,17 @@ import (
 // moment, so that a batch over several families shows in all or in none. After an
 // error none is open. RocksDB: NewIterators.
 func (db *DB) NewIterators(ro *ReadOptions, families []*ColumnFamily) ([]*Iterator, error) {
-	var o ReadOptions
-	if ro != nil {
-		o = *ro
+	o, end, err := db.atOneMoment(ro)
+	if err != nil {
+		return nil, err
 	}
-	if o.Snapshot == nil {
-		// What the snapshot sees is in every read state that is taken after it, and
-		// stays in those states when it is gone.
-		s, err := db.NewSnapshot()
-		if err != nil {
-			return nil, err
-		}
-		defer s.Release()
-		o.Snapshot = s
-	}
+	defer end()
 	var its []*Iterator
 	for _, cf := range families {
-		if cf == nil {
-			cf = db.defaultCF
-		}
-		err := error(nil)
 		var it *Iterator
-		if cf.db != db {
-			err = fmt.Errorf("%w: column family %q belongs to another database", ErrInvalidArgument, cf.name)
-		} else {
-			it, err = cf.NewIterator(&o)
+		cf, err := db.own(cf)
+		if err == nil {
+			it, err = cf.NewIterator(o)
 		}
 		if err != nil {
 			for _, it := range its {

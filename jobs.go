@@ -19,6 +19,7 @@ type watchedFlush struct {
 	db    *DB
 	cf    *ColumnFamily
 	start time.Time
+	cpu   func() time.Duration
 	info  FlushInfo
 }
 
@@ -38,6 +39,7 @@ func (db *DB) beginFlush(cf *ColumnFamily, mems []*memState) *watchedFlush {
 	db.event("flush_started", w.info.JobID, "", member("num_memtables", w.info.MemTables), member("num_entries", w.info.Entries),
 		member("memory_usage", w.info.MemoryBytes))
 	tell(db, func(l *EventListener) func(FlushInfo) { return l.FlushBegin }, w.info)
+	w.cpu = startCPU()
 	return w
 }
 
@@ -45,13 +47,14 @@ func (db *DB) beginFlush(cf *ColumnFamily, mems []*memState) *watchedFlush {
 func (w *watchedFlush) end(files []*manifest.FileMetadata, err error) {
 	db, cf := w.db, w.cf
 	w.info.Duration, w.info.Err = time.Since(w.start), err
+	cpu := w.cpu()
 	var written uint64
 	for _, f := range files {
 		written += f.Size
 	}
 	if err == nil {
 		db.mu.Lock()
-		work := levelWork{time: w.info.Duration, written: written, outputs: len(files), count: 1}
+		work := levelWork{time: w.info.Duration, cpu: cpu, written: written, outputs: len(files), count: 1}
 		cf.work.levels[0].add(&work)
 		cf.work.flushes.add(&work)
 		cf.work.flushed += written
@@ -82,6 +85,7 @@ type watchedCompaction struct {
 	files  []*manifest.FileMetadata // what it wrote
 	stats  compaction.Stats
 	parts  int // that shared the work
+	cpu    time.Duration
 }
 
 // reasonNames are RocksDB's names of the reasons (CompactionReason).
@@ -128,7 +132,7 @@ func (db *DB) beginCompaction(cf *ColumnFamily, choice *compaction.Choice) *watc
 // wrote takes the result of a compaction that is not a move.
 func (w *watchedCompaction) wrote(r *compaction.Result) {
 	info, stats := &w.info, &r.Stats
-	w.files, w.stats = r.Files, r.Stats
+	w.files, w.stats, w.cpu = r.Files, r.Stats, r.CPU
 	for _, f := range r.Files {
 		info.OutputFiles = append(info.OutputFiles, f.Number)
 		info.OutputBytes += f.Size
@@ -141,7 +145,11 @@ func (w *watchedCompaction) wrote(r *compaction.Result) {
 func (db *DB) runPart(ctx context.Context, cf *ColumnFamily, choice *compaction.Choice, index int, job *compaction.Job) (*compaction.Result, error) {
 	info := SubcompactionInfo{ColumnFamily: cf.name, Index: index, InputLevel: choice.Inputs[0].Level, OutputLevel: choice.OutputLevel}
 	tell(db, func(l *EventListener) func(SubcompactionInfo) { return l.SubcompactionBegin }, info)
+	cpu := startCPU()
 	result, err := db.runJob(ctx, cf, job, choice.OutputLevel)
+	if took := cpu(); result != nil {
+		result.CPU = took
+	}
 	if info.Err = err; result != nil {
 		info.InputRecords, info.OutputRecords = result.Stats.InputEntries, result.Stats.OutputEntries
 	}
@@ -166,7 +174,7 @@ func (w *watchedCompaction) end(err error) {
 	state, _ := cf.lsmState()
 	fields := []field{member("compaction_time_micros", info.Duration.Microseconds()), member("output_level", info.OutputLevel),
 		member("num_output_files", len(files)), member("total_output_size", info.OutputBytes), member("num_input_records", info.InputRecords),
-		member("num_output_records", info.OutputRecords), member("num_subcompactions", max(w.parts, 1)), member("output_compression", cf.compressionName(info.OutputLevel)),
+		member("num_output_records", info.OutputRecords), member("num_subcompactions", max(w.parts, 1)), member("output_compression", cf.compressionName(w.choice.CompressionLevel)),
 		member("lsm_state", state)}
 	if err != nil {
 		fields = append(fields, member("status", err.Error()))
@@ -191,7 +199,7 @@ func (w *watchedCompaction) count() {
 			}
 		}
 	}
-	work := levelWork{time: info.Duration, count: 1}
+	work := levelWork{time: info.Duration, cpu: w.cpu, count: 1}
 	if info.TrivialMove {
 		work = levelWork{moved: info.InputBytes}
 	} else {
@@ -216,6 +224,7 @@ func (w *watchedCompaction) count() {
 	st.Add(stripe, statistics.CompactionKeyDropRangeDel, info.Dropped.RangeDel)
 	st.Add(stripe, statistics.CompactionKeyDropUser, info.Dropped.User)
 	st.Time(stripe, statistics.CompactionTime, w.start)
+	st.TimeOf(stripe, statistics.CompactionCPUTime, w.cpu)
 	st.Record(stripe, statistics.NumFilesInSingleCompaction, uint64(filesIn))
 }
 
@@ -303,7 +312,7 @@ func (cf *ColumnFamily) lsmState() (files []int, immutables int) {
 	return files, len(cf.immutables)
 }
 
-// compressionName is how files of a level are compressed.
+// compressionName is how files of a level, as CompressionPerLevel counts them, are compressed.
 func (cf *ColumnFamily) compressionName(level int) string {
 	o := cf.mutable()
 	if _, ok := o.Table.(BlockBasedTableOptions); !ok {
@@ -319,7 +328,7 @@ func (cf *ColumnFamily) compressionName(level int) string {
 // levelWork is what flushes and compactions into a level did. RocksDB:
 // InternalStats::CompactionStats.
 type levelWork struct {
-	time                         time.Duration
+	time, cpu                    time.Duration
 	read, readBelow              uint64 // bytes from the levels above, and from the output level
 	written, moved               uint64
 	inputs, inputsBelow, outputs int // files
@@ -329,6 +338,7 @@ type levelWork struct {
 
 func (w *levelWork) add(o *levelWork) {
 	w.time += o.time
+	w.cpu += o.cpu
 	w.read, w.readBelow = w.read+o.read, w.readBelow+o.readBelow
 	w.written, w.moved = w.written+o.written, w.moved+o.moved
 	w.inputs, w.inputsBelow, w.outputs = w.inputs+o.inputs, w.inputsBelow+o.inputsBelow, w.outputs+o.outputs
@@ -339,6 +349,7 @@ func (w *levelWork) add(o *levelWork) {
 // since is w without o, which is an earlier w.
 func (w levelWork) since(o levelWork) levelWork {
 	w.time -= o.time
+	w.cpu -= o.cpu
 	w.read, w.readBelow = w.read-o.read, w.readBelow-o.readBelow
 	w.written, w.moved = w.written-o.written, w.moved-o.moved
 	w.inputs, w.inputsBelow, w.outputs = w.inputs-o.inputs, w.inputsBelow-o.inputsBelow, w.outputs-o.outputs

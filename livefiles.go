@@ -2,6 +2,7 @@ package flatrock
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -256,8 +257,10 @@ func (db *DB) captureFiles(only *ColumnFamily) (*liveState, error) {
 	db.optionsMu.Lock()
 	defer db.optionsMu.Unlock()
 	number, err := optionsfile.Latest(db.fs, db.dir)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		number = 0 // a database without one opens too
+	} else if err != nil {
+		return nil, err
 	}
 	db.manifestMu.Lock()
 	defer db.manifestMu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 
 	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/manifest"
@@ -94,10 +95,28 @@ func (db *DB) syncLogs() error {
 	return db.syncLogEntry(l)
 }
 
-// syncClosedLogs makes the logs before the current one durable. A flush needs it
-// too when other families still depend on them: the file it makes must not hold
-// writes that come after some that a crash of the machine could still take.
-func (db *DB) syncClosedLogs() error {
+// syncClosedLogs makes the logs before the current one durable.
+func (db *DB) syncClosedLogs() error { return db.syncLogsBetween(0, math.MaxUint64) }
+
+// syncLogsBefore makes durable what flushed memtables must not outlive: their files must not
+// hold writes that come after some that a crash of the machine could still take. Those are
+// in logs which were closed before the memtables were sealed, and which another family, or the
+// active memtable of this one, needs from now on too.
+func (db *DB) syncLogsBefore(changes []familyChange) error {
+	var sealed uint64
+	db.mu.Lock()
+	for _, c := range changes {
+		for _, m := range c.flushed {
+			sealed = max(sealed, m.sealedAt)
+		}
+	}
+	keep := db.minLogAfterLocked(db.logsAfterLocked(changes))
+	db.mu.Unlock()
+	return db.syncLogsBetween(keep, sealed)
+}
+
+// syncLogsBetween makes the closed logs from number from on durable, those before number to.
+func (db *DB) syncLogsBetween(from, to uint64) error {
 	if mutation.On(mutation.SkipClosedLogSync) {
 		return nil
 	}
@@ -106,9 +125,9 @@ func (db *DB) syncClosedLogs() error {
 	db.mu.Unlock()
 	for _, l := range logs {
 		db.mu.Lock()
-		synced := l.synced
+		done := l.synced || l.number < from || l.number >= to
 		db.mu.Unlock()
-		if synced {
+		if done {
 			continue
 		}
 		if err := db.syncClosed(l); err != nil {
@@ -122,6 +141,18 @@ func (db *DB) syncClosedLogs() error {
 		db.mu.Unlock()
 	}
 	return nil
+}
+
+// oldestUnsureLogLocked is the oldest log from number keep on that a crash of the machine may
+// still take from; the current one always may.
+func (db *DB) oldestUnsureLogLocked(keep uint64) uint64 {
+	last := len(db.logs) - 1
+	for _, l := range db.logs[:last] {
+		if l.number >= keep && !l.synced {
+			return l.number
+		}
+	}
+	return db.logs[last].number
 }
 
 // syncLogEntry makes the directory entry of a log durable, once.
@@ -197,7 +228,10 @@ func (db *DB) deleteLogs(dead []*logFile) {
 }
 
 // SyncWAL makes every write so far survive the death of the machine. RocksDB: SyncWAL.
-func (db *DB) SyncWAL() error {
+func (db *DB) SyncWAL() error { return db.betweenWrites("WAL sync", db.syncLogs) }
+
+// betweenWrites does something with the logs while nobody writes. Its error is a background error from then on.
+func (db *DB) betweenWrites(what string, do func() error) error {
 	if db.opts.ReadOnly {
 		return ErrReadOnly
 	}
@@ -210,8 +244,8 @@ func (db *DB) SyncWAL() error {
 		if err = db.writable(); err != nil {
 			return
 		}
-		if err = db.syncLogs(); err != nil {
-			err = db.fail("WAL sync", err)
+		if err = do(); err != nil {
+			err = db.fail(what, err)
 		}
 	})
 	return err

@@ -20,6 +20,9 @@ type memState struct {
 	// logNumber is the oldest log that may hold entries of this memtable. While the memtable is
 	// active and empty it moves up with each new log. Guarded by db.mu.
 	logNumber uint64
+	// sealedAt is the log that was begun when the memtable became immutable, or one after that:
+	// its entries are in older ones. Guarded by db.mu.
+	sealedAt uint64
 	// unlogged is set by the first write with DisableWAL. Written by the commit leader.
 	unlogged atomic.Bool
 	// refs counts the read states that hold the memtable. Guarded by db.mu.
@@ -75,6 +78,9 @@ func (cf *ColumnFamily) newMemState(logNumber uint64, room int64) (*memState, er
 	}
 	cf.memID++
 	s := &memState{mem: mem, tombs: rangedel.NewMutable(cf.order), id: cf.memID, logNumber: logNumber, created: cf.db.visibleSeq.Load()}
+	if mem.Protected() {
+		s.tombs.Protect(damagedMemtableTombstone)
+	}
 	if o, ok := cf.opts.Table.(BlockBasedTableOptions); ok && cf.db.opts.ChargeMemtables && !o.NoBlockCache {
 		s.charged = writeBuffer
 		cf.db.cache.AddCharge(blockcache.Memtables, s.charged)
@@ -91,6 +97,7 @@ func memtableReserve(writeBuffer, room int64) int64 {
 // get finds the newest entry that look may see. A key that a range tombstone of
 // this memtable covers is reported as an entry of kind RangeDelete.
 func (m *memState) get(look *keys.Lookup) (value []byte, trailer uint64, ok bool, err error) {
+	near := m.tombs.Near(look.UserKey)
 	if m.mem.Entries() > 0 { // after a compaction nothing is there: no miss for its filter
 		if m.mem.Protected() {
 			if value, trailer, ok, err = m.mem.Find(look); err != nil {
@@ -100,8 +107,13 @@ func (m *memState) get(look *keys.Lookup) (value []byte, trailer uint64, ok bool
 			value, trailer, ok = m.mem.Get(look)
 		}
 	}
-	if m.tombs.Count() > 0 && !(ok && keys.Seq(trailer) >= m.tombs.Newest()) {
-		cover := m.tombs.Cover(look.UserKey, look.Seq)
+	if near && !(ok && keys.Seq(trailer) >= m.tombs.Newest()) {
+		var cover uint64
+		if !m.tombs.Protected() {
+			cover = m.tombs.Cover(look.UserKey, look.Seq)
+		} else if cover, err = m.tombs.Proven(look.UserKey, look.Seq); err != nil {
+			return nil, 0, false, err
+		}
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
 			return nil, keys.Pack(cover, keys.KindRangeDelete), true, nil
 		}

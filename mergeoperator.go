@@ -8,16 +8,29 @@ import (
 	"github.com/flatrock-db/flatrock/internal/optionsfile"
 )
 
-// MergeOperator combines merge operands; the built-in ones come from ParseMergeOperator.
+// MergeOperator combines merge operands. The built-in ones come from ParseMergeOperator; a program's own
+// has the methods
+//
+//	Name() string
+//	FullMerge(key, existing []byte, hasExisting bool, operands [][]byte) ([]byte, error)
+//
+// Name is kept in the OPTIONS file and compared when the database is opened. FullMerge applies the operands,
+// oldest first and at least one, to the value beneath them; hasExisting is false where there is none, or it was
+// deleted. An error fails the read that asked, and a compaction stops with it: nothing is lost. Both are called by
+// several goroutines at a time. RocksDB: MergeOperator.
 type MergeOperator = merge.Operator
 
 // PartialMerger is a MergeOperator that can also combine operands before the value
-// beneath them is known, which keeps chains of operands short. RocksDB:
-// AssociativeMergeOperator, PartialMerge.
+// beneath them is known, which keeps chains of operands short. It has one more method:
+//
+//	PartialMerge(key []byte, operands [][]byte) (operand []byte, ok bool)
+//
+// which combines operands, oldest first and at least two, into one of the same effect; ok is false where that
+// is not possible, and they stay as they are. RocksDB: AssociativeMergeOperator, PartialMerge.
 type PartialMerger = merge.PartialMerger
 
 // ParseMergeOperator returns RocksDB's built-in operator of that name: "uint64add",
-// "stringappend", "stringappendtest", "max", "put" or "put_v1", "bytesxor", their long
+// "stringappend", "stringappendtest", "max", "put" or "put_v1", "bytesxor", "sortlist", their long
 // names, or the form found in OPTIONS files, {id=StringAppendOperator;delimiter=,;}.
 // "" and "nullptr" give nil.
 func ParseMergeOperator(name string) (MergeOperator, error) {

@@ -20,7 +20,7 @@ func TestParseMergeOperator(t *testing.T) {
 		{"{id=stringappend;delimiter={;};}", merge.StringAppendName, ";"},
 		{"{id=stringappend;delimiter=;}", merge.StringAppendName, ""},
 		{"id=stringappendtest;delimiter=\\#", merge.StringAppendTestName, "#"},
-		{"max", merge.MaxName, ""}, {"put", merge.PutName, ""}, {"put_v1", merge.PutName, ""}, {"bytesxor", merge.BytesXORName, ""},
+		{"max", merge.MaxName, ""}, {"put", merge.PutName, ""}, {"put_v1", merge.PutName, ""}, {"bytesxor", merge.BytesXORName, ""}, {"sortlist", merge.SortListName, ""},
 		{" {id=MaxOperator;} ", merge.MaxName, ""},
 	} {
 		op, err := ParseMergeOperator(c.in)
@@ -50,7 +50,7 @@ func TestParseMergeOperator(t *testing.T) {
 }
 
 func TestMergeOperatorIsReadBack(t *testing.T) {
-	for _, op := range []MergeOperator{nil, merge.UInt64Add(), merge.Max(), merge.Put(), merge.BytesXOR(), merge.StringAppend(","), merge.StringAppend(""), merge.StringAppend(";"),
+	for _, op := range []MergeOperator{nil, merge.UInt64Add(), merge.Max(), merge.Put(), merge.BytesXOR(), merge.SortList(), merge.StringAppend(","), merge.StringAppend(""), merge.StringAppend(";"),
 		merge.StringAppend(`a\b#c:d`), merge.StringAppendTest("\n\r")} {
 		back, err := ParseMergeOperator(formatMergeOperator(op))
 		if err != nil || back != op {

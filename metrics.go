@@ -35,6 +35,8 @@ type metrics struct {
 
 	stalls     [stallCauses]atomic.Int64
 	stallNanos [stallCauses]atomic.Int64
+
+	lowPriNanos atomic.Int64
 }
 
 func (m *metrics) addStall(c stallCause, d time.Duration) {
@@ -59,6 +61,8 @@ type Metrics struct {
 	// writes were delayed, not held. Families says whose fault it was.
 	Stalls    map[string]int64
 	StallTime map[string]time.Duration
+	// LowPriTime is how long writes with WriteOptions.LowPri gave way to others.
+	LowPriTime time.Duration
 
 	// DamagedBlocks counts blocks that changed in memory; see BlockProtectionBytesPerKey.
 	DamagedBlocks int64
@@ -84,7 +88,8 @@ type Metrics struct {
 // BlockCacheMetrics is what the block cache holds, in bytes, and how it served.
 type BlockCacheMetrics struct {
 	Capacity int64
-	// Usage is what blocks take; PinnedUsage those that somebody holds; Charged is
+	// Usage is what blocks take; PinnedUsage those that somebody holds, or held a moment ago: it
+	// is found out again when that has become cheap for the time since. Charged is
 	// memory elsewhere that the capacity covers.
 	Usage, PinnedUsage, Charged int64
 	Blocks                      int64
@@ -93,15 +98,33 @@ type BlockCacheMetrics struct {
 	Inserts, Evictions uint64
 }
 
+// pinnedUsage is what blocks that are held take, found out again once the walk over the
+// cache that it costs is a hundredth of the time since the last one. RocksDB's statistics of
+// cache entries are bounded likewise.
+type pinnedUsage struct {
+	bytes int64
+	at    time.Time // when the walk ended
+	took  time.Duration
+}
+
+func (p *pinnedUsage) usage(c *blockcache.Cache) int64 {
+	if start := time.Now(); p.at.IsZero() || start.Sub(p.at) >= 100*p.took {
+		p.bytes = c.PinnedUsage()
+		p.at = time.Now()
+		p.took = p.at.Sub(start)
+	}
+	return p.bytes
+}
+
 func (db *DB) blockCacheMetrics() BlockCacheMetrics {
 	db.cacheMu.Lock()
 	defer db.cacheMu.Unlock()
 	if db.cache == nil {
 		return BlockCacheMetrics{}
 	}
-	s := db.cache.Stats()
+	s := db.cache.Figures()
 	m := BlockCacheMetrics{
-		Capacity: s.Capacity, Usage: s.Usage, PinnedUsage: s.PinnedUsage, Charged: s.Charged, Blocks: s.Blocks,
+		Capacity: s.Capacity, Usage: s.Usage, PinnedUsage: db.pinned.usage(db.cache), Charged: s.Charged, Blocks: s.Blocks,
 		Hits: map[string]uint64{}, Misses: map[string]uint64{}, Inserts: s.Inserts, Evictions: s.Evictions,
 	}
 	for t := range blockcache.NumBlockTypes {
@@ -150,6 +173,7 @@ func (db *DB) Metrics() Metrics {
 		CoveredFiles: m.droppedCovered.Load(),
 		Stalls:       map[string]int64{},
 		StallTime:    map[string]time.Duration{},
+		LowPriTime:   time.Duration(m.lowPriNanos.Load()),
 		Families:     map[string]FamilyMetrics{},
 		OffHeap:      mmapfs.OffHeap(),
 

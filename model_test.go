@@ -3,6 +3,7 @@ package flatrock
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,19 +18,14 @@ import (
 
 // modelFamilies are the kinds of families that the model test runs side by side.
 func modelFamilies() map[string]*ColumnFamilyOptions {
-	appendOp, err := ParseMergeOperator("stringappend")
-	if err != nil {
-		panic(err)
-	}
 	small := func(o ColumnFamilyOptions) *ColumnFamilyOptions {
 		o.WriteBufferSize = 64 << 10
 		o.TargetFileSizeBase = 8 << 10
 		o.MaxBytesForLevelBase = 24 << 10
 		o.MaxBytesForLevelMultiplier = 4
-		o.MergeOperator = appendOp
 		return &o
 	}
-	return map[string]*ColumnFamilyOptions{
+	families := map[string]*ColumnFamilyOptions{
 		"default": small(ColumnFamilyOptions{
 			PrefixExtractor: FixedPrefix(4),
 			MemTable:        MemTableOptions{Kind: HashSkipList, BucketCount: 64},
@@ -67,8 +63,9 @@ func modelFamilies() map[string]*ColumnFamilyOptions {
 			MemTable:        MemTableOptions{Kind: Vector},
 		}),
 		"blockvector": small(ColumnFamilyOptions{
-			Table:    BlockBasedTableOptions{BlockSize: 300},
-			MemTable: MemTableOptions{Kind: Vector},
+			Comparator: shortFirst{},
+			Table:      BlockBasedTableOptions{BlockSize: 300},
+			MemTable:   MemTableOptions{Kind: Vector},
 		}),
 		"blocklink": small(ColumnFamilyOptions{
 			Comparator:      ReverseBytewise,
@@ -77,6 +74,10 @@ func modelFamilies() map[string]*ColumnFamilyOptions {
 			MemTable:        MemTableOptions{Kind: HashLinkList, BucketCount: 4, Threshold: 2},
 		}),
 	}
+	for name, o := range families {
+		o.MergeOperator = modelMerges[name].operator
+	}
+	return families
 }
 
 // model is what the database should hold: for each family, values by key.
@@ -92,12 +93,8 @@ func (m model) clone() model {
 
 // sortedKeys are the keys of a family in the order of its comparator.
 func (m model) sortedKeys(name string, o *ColumnFamilyOptions) []string {
-	ks := slices.Collect(maps.Keys(m[name]))
-	sort.Strings(ks)
-	if o.Comparator == ReverseBytewise {
-		slices.Reverse(ks)
-	}
-	return ks
+	compare := o.withDefaults().Comparator.Compare
+	return slices.SortedFunc(maps.Keys(m[name]), func(a, b string) int { return compare([]byte(a), []byte(b)) })
 }
 
 type modelRun struct {
@@ -113,6 +110,13 @@ type modelRun struct {
 	then     []model // state at each snapshot
 	steps    int
 	walModes []WALWriteMode
+
+	deleted     map[string][]KeyRange // all that DeleteRange ever named, by family
+	done        map[string]int        // how often something happened that need not
+	allowBehind bool
+
+	noted  []string // operations of the batch that is being filled, as update texts
+	logged loggedUpdates
 }
 
 // TestModel runs random operations against plain maps: writes, batches over
@@ -122,17 +126,33 @@ func TestModel(t *testing.T) {
 	if testing.Short() {
 		seeds, steps = 3, 1200
 	}
+	runs := make([]modelRun, seeds)
+	t.Cleanup(func() { // after the parallel ones
+		for _, what := range []string{"dropped", "incomplete", "behind", "updates", "full batch"} {
+			happened := slices.ContainsFunc(runs, func(r modelRun) bool { return r.done[what] > 0 })
+			all := !slices.ContainsFunc(runs, func(r modelRun) bool { return r.db == nil })
+			if all && !happened && !t.Failed() {
+				t.Errorf("it never happened: %s", what)
+			}
+		}
+	})
 	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
-			r := &modelRun{
+			r := &runs[seed]
+			*r = modelRun{
 				t: t, rng: rand.New(rand.NewPCG(uint64(seed), 7)), fs: mmapfs.NewMem(),
 				options: modelFamilies(), now: model{}, single: map[string]bool{}, steps: steps,
+				deleted: map[string][]KeyRange{}, done: map[string]int{}, allowBehind: seed%3 == 1,
 				walModes: []WALWriteMode{WALAuto, WALMapped, WALWrite},
+				logged:   loggedUpdates{texts: map[uint64]string{}},
 			}
 			r.names = slices.Sorted(maps.Keys(r.options))
 			for i, n := range r.names {
 				r.options[n] = styled(*r.options[n], seed+i)
+				if r.allowBehind && r.options[n].NumLevels == 1 {
+					r.options[n].NumLevels = 3
+				}
 			}
 			for _, n := range r.names {
 				r.now[n] = map[string]string{}
@@ -150,15 +170,30 @@ func (r *modelRun) open() {
 		AvoidFlushDuringRecovery: r.rng.IntN(3) == 0,
 		MaxBackgroundJobs:        1 + r.rng.IntN(6),
 		MaxSubcompactions:        1 + r.rng.IntN(4),
+		AllowIngestBehind:        r.allowBehind,
+		AtomicFlush:              Toggle(r.rng.IntN(3)),
+		ManualWALFlush:           r.rng.IntN(4) == 0,
+		FileChecksumGenFactory:   FileChecksumGenCrc32c,
+	}
+	went := !r.logged.kept
+	if r.logged.kept = r.rng.IntN(2) == 0; r.logged.kept {
+		o.WALTTLSeconds = 1 << 30
 	}
 	for _, n := range r.names {
 		o.ColumnFamilies = append(o.ColumnFamilies, ColumnFamilyDescriptor{n, r.options[n]})
+	}
+	o.EnablePipelinedWrite = o.AtomicFlush == Off && r.rng.IntN(3) > 0
+	if o.ManualWALFlush {
+		o.WALWriteMode = WALWrite
 	}
 	db, err := Open("/db", o)
 	if err != nil {
 		r.t.Fatalf("Open: %v", err)
 	}
 	r.db = db
+	if went { // logs of before that are gone
+		r.logged.from = db.visibleSeq.Load() + 1
+	}
 }
 
 func (r *modelRun) key() []byte {
@@ -207,17 +242,18 @@ type writer interface {
 	PopSavePoint() error
 }
 
-// In the model an entity is its default column, a zero byte, and its column "x".
+// columnMark: in the model an entity is its default column, this, and its column "x".
+const columnMark = "\x00|column x|\x00"
 
 // plainOf is the value that a reader without columns sees.
 func plainOf(v string) string {
-	d, _, _ := strings.Cut(v, "\x00")
+	d, _, _ := strings.Cut(v, columnMark)
 	return d
 }
 
 // columnsOf is the columns that a reader of columns sees.
 func columnsOf(v string) string {
-	d, x, entity := strings.Cut(v, "\x00")
+	d, x, entity := strings.Cut(v, columnMark)
 	if !entity {
 		return "=" + d + ";"
 	}
@@ -232,7 +268,7 @@ func (r *modelRun) fill(b writer, n int) {
 			r.apply(b)
 			continue
 		}
-		now, single := r.now.clone(), maps.Clone(r.single)
+		now, single, noted := r.now.clone(), maps.Clone(r.single), len(r.noted)
 		b.SetSavePoint()
 		for range 1 + r.rng.IntN(4) {
 			r.apply(b)
@@ -242,7 +278,7 @@ func (r *modelRun) fill(b writer, n int) {
 			continue
 		}
 		r.must(b.RollbackToSavePoint())
-		r.now, r.single = now, single
+		r.now, r.single, r.noted = now, single, r.noted[:noted]
 	}
 }
 
@@ -256,12 +292,14 @@ func (r *modelRun) apply(b writer) {
 	case op == 0:
 		v, x := r.value(), r.value()
 		b.PutEntity(cf, k, []Column{{Name: []byte("x"), Value: x}, {Value: v}})
-		r.now[name][string(k)] = string(v) + "\x00" + string(x)
+		r.now[name][string(k)] = string(v) + columnMark + string(x)
+		r.note(cf, EntryWideColumns, k, v, x)
 		_, seen := r.single[id]
 		r.single[id] = !seen
 	case op < 12:
 		v := r.value()
 		b.Put(cf, k, v)
+		r.note(cf, EntryPut, k, v)
 		r.now[name][string(k)] = string(v)
 		// Only a key that nothing was ever written to may be single-deleted later.
 		_, seen := r.single[id]
@@ -269,21 +307,27 @@ func (r *modelRun) apply(b writer) {
 	case op < 15:
 		if r.single[id] && exists {
 			b.SingleDelete(cf, k)
-			delete(r.single, id)
+			r.note(cf, EntrySingleDelete, k)
+			if delete(r.single, id); r.allowBehind {
+				r.single[id] = false // what comes from behind is hidden as long as both are there
+			}
 		} else {
 			b.Delete(cf, k)
+			r.note(cf, EntryDelete, k)
 			r.single[id] = false
 		}
 		delete(r.now[name], string(k))
 	case op < 19:
-		v := r.value()
+		v, merge := r.value(), modelMerges[name]
+		if merge.counts {
+			v = binary.LittleEndian.AppendUint64(nil, r.rng.Uint64())
+		}
 		b.Merge(cf, k, v)
-		if d, x, entity := strings.Cut(old, "\x00"); entity {
-			r.now[name][string(k)] = d + "," + string(v) + "\x00" + x
-		} else if exists {
-			r.now[name][string(k)] = old + "," + string(v)
+		r.note(cf, EntryMerge, k, v)
+		if d, x, entity := strings.Cut(old, columnMark); entity {
+			r.now[name][string(k)] = merge.model(d, true, string(v)) + columnMark + x
 		} else {
-			r.now[name][string(k)] = string(v)
+			r.now[name][string(k)] = merge.model(old, exists, string(v))
 		}
 		r.single[id] = false
 	case cf.takesRangeDeletes():
@@ -295,6 +339,8 @@ func (r *modelRun) apply(b writer) {
 			k, end = end, k
 		}
 		b.DeleteRange(cf, k, end)
+		r.note(cf, EntryRangeDelete, k, end)
+		r.deleted[name] = append(r.deleted[name], KeyRange{k, end})
 		for old := range r.now[name] {
 			if cf.order.Compare(k, []byte(old)) <= 0 && cf.order.Compare([]byte(old), end) < 0 {
 				delete(r.now[name], old)
@@ -312,14 +358,18 @@ func (r *modelRun) run() {
 		switch op := r.rng.IntN(100); {
 		case op < 10:
 			r.indexed()
+		case op < 18:
+			r.more(step)
+		case op < 22:
+			r.files(step)
 		case op < 55:
 			var b Batch
 			r.fill(&b, 1+r.rng.IntN(3))
-			r.must(r.db.Write(&WriteOptions{Sync: r.rng.IntN(20) == 0}, &b))
+			r.write(&WriteOptions{Sync: r.rng.IntN(20) == 0}, &b)
 		case op < 60:
 			var b Batch
 			r.fill(&b, 100)
-			r.must(r.db.Write(&WriteOptions{DisableWAL: r.rng.IntN(8) == 0}, &b))
+			r.write(&WriteOptions{DisableWAL: r.rng.IntN(8) == 0}, &b)
 		case op < 75:
 			r.checkGets()
 		case op < 90:
@@ -347,6 +397,9 @@ func (r *modelRun) run() {
 				s.Release()
 			}
 			r.snaps, r.then = nil, nil
+			if r.rng.IntN(3) == 0 {
+				r.must(r.db.CancelAllBackgroundWork(r.rng.IntN(2) == 0))
+			}
 			r.must(r.db.Close())
 			r.open()
 			for range 5 {
@@ -384,7 +437,7 @@ func (r *modelRun) moment() (*Snapshot, model) {
 // indexed fills an indexed batch, reads through it before it is committed, and then
 // commits it or lets it go. One over a snapshot is let go.
 func (r *modelRun) indexed() {
-	before, single := r.now, maps.Clone(r.single)
+	before, single, noted := r.now, maps.Clone(r.single), len(r.noted)
 	snap, under := r.moment()
 	r.now = under.clone()
 	at := &ReadOptions{Snapshot: snap}
@@ -410,16 +463,25 @@ func (r *modelRun) indexed() {
 				r.t.Fatalf("%s: GetEntity(%q) through a batch = %.40q, %v; want %.40q, %v", name, k, columnText(e.Columns), err, columnsOf(v), ok)
 			}
 		}
-		r.walk(name, snap, r.now, func(ro *ReadOptions) (*Iterator, error) { return b.NewIterator(cf, ro) })
+		r.walk(name, snap, r.now, func(ro *ReadOptions) (*Iterator, error) {
+			if r.rng.IntN(2) == 0 {
+				return b.NewIterator(cf, ro)
+			}
+			base, err := cf.NewIterator(ro)
+			if err != nil {
+				return nil, err
+			}
+			return b.NewIteratorWithBase(base)
+		})
 		if r.rng.IntN(3) == 0 {
 			r.walk(name, snap, under, cf.NewIterator) // nothing shows without the batch
 		}
 	}
 	if snap != nil || r.rng.IntN(4) == 0 {
-		r.now, r.single = before, single
+		r.now, r.single, r.noted = before, single, r.noted[:noted]
 		return
 	}
-	r.must(r.db.Write(nil, b.Batch()))
+	r.write(nil, b.Batch())
 }
 
 func (r *modelRun) checkGets() {
@@ -547,7 +609,8 @@ func (r *modelRun) walk(name string, snap *Snapshot, m model, open func(*ReadOpt
 			continue
 		}
 		if string(it.Key()) != ks[at] || string(it.Value()) != plainOf(m[name][ks[at]]) {
-			r.t.Fatalf("%s: %s: at %q = %.40q, want %q = %.40q", name, what, it.Key(), it.Value(), ks[at], m[name][ks[at]])
+			r.t.Fatalf("%s: %s: at %q = %.40q, want %q = %.40q (total order %v, auto prefix %v, tailing %v, pinned %v, bounds %q %q, snapshot %v)\n%s", name, what, it.Key(), it.Value(), ks[at], m[name][ks[at]],
+				ro.TotalOrderSeek, ro.AutoPrefixMode, ro.Tailing, ro.PinData, ro.LowerBound, ro.UpperBound, snap != nil, entriesOf(r.db.ColumnFamily(name), []byte(ks[at])))
 		}
 		if columns, err := it.Columns(nil); err != nil || columnText(columns) != columnsOf(m[name][ks[at]]) {
 			r.t.Fatalf("%s: %s: at %q: columns %.40q, %v; want %.40q", name, what, it.Key(), columnText(columns), err, columnsOf(m[name][ks[at]]))
@@ -563,7 +626,7 @@ func (r *modelRun) compareAll(name string, snap *Snapshot, m model) {
 	i := 0
 	for k, v := range it.All() {
 		if i >= len(ks) || !bytes.Equal(k, []byte(ks[i])) || string(v) != plainOf(m[name][ks[i]]) {
-			r.t.Fatalf("%s: key %d is %q = %.40q, which the model has not", name, i, k, v)
+			r.t.Fatalf("%s: key %d is %q = %.40q, want %q", name, i, k, v, ks[i:min(i+1, len(ks))])
 		}
 		i++
 	}

@@ -247,7 +247,10 @@ func (s *readState) searchBlocks(f *finder, run []tableRef, looks *[multiGetStag
 		}
 		for k := range n {
 			j, q := b.keys[k], &b.requests[k]
-			value, trailer, found, err := h.hideCovered(&b.looks[j], &q.Pin, q.Value, q.Trailer, q.Found, q.Err)
+			value, trailer, found, err := q.Value, q.Trailer, q.Found, q.Err
+			if h.tombs.Near(b.looks[j].UserKey) {
+				value, trailer, found, err = h.hideCovered(&b.looks[j], &q.Pin, value, trailer, found, err)
+			}
 			for next := nextFile(run, &b.looks[j], f); !found && err == nil && next >= 0; next = nextFile(run, &b.looks[j], next) {
 				value, trailer, found, err = run[next].handle.get(&b.looks[j], &q.Pin)
 			}

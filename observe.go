@@ -16,13 +16,14 @@ import (
 // reads and writes pay one comparison with nil.
 
 // getObserved is Get for those who count.
-func (s *readState) getObserved(stripe uint32, ro *ReadOptions, key, dst []byte) ([]byte, error) {
-	st := s.cf.db.stats
+func (s *readState) getObserved(reader *reader, ro *ReadOptions, key, dst []byte) ([]byte, error) {
+	gets := reader.slot.gets
 	var t statistics.Timing
-	if st != nil {
-		t = st.StartGet(stripe)
+	if gets != nil {
+		t = gets.Start()
 	}
 	var look keys.Lookup
+	look.Tallying = gets != nil
 	had := len(dst)
 	var err error
 	if s.files.faultable {
@@ -34,10 +35,34 @@ func (s *readState) getObserved(stripe uint32, ro *ReadOptions, key, dst []byte)
 	if look.Perf != nil {
 		look.Perf.GetReadBytes += uint64(size)
 	}
-	if st != nil {
-		st.EndGet(stripe, t, foundLevel(look.Found), size)
+	if gets != nil {
+		gets.End(t, foundLevel(look.Found), size, &look.Tally)
 	}
 	return dst, err
+}
+
+// getPinnedObserved is getPinned for those who count.
+func (s *readState) getPinnedObserved(reader *reader, ro *ReadOptions, key []byte, p *PinnedValue) error {
+	gets := reader.slot.gets
+	var t statistics.Timing
+	if gets != nil {
+		t = gets.Start()
+	}
+	var look keys.Lookup
+	look.Tallying = gets != nil
+	err := s.getPinned(ro, &look, key, p)
+	size := 0
+	if err == nil {
+		size = len(p.value)
+	}
+	if look.Perf != nil {
+		look.Perf.GetReadBytes += uint64(size)
+	}
+	if gets != nil {
+		gets.End(t, foundLevel(look.Found), size, &look.Tally)
+	}
+	s.keepFor(reader, p, err)
+	return err
 }
 
 // foundLevel is how statistics name where a key was found.
@@ -93,6 +118,7 @@ func (cf *ColumnFamily) observeMultiGet(stripe uint32, ro *ReadOptions, t statis
 // that are observed.
 type iterCounts struct {
 	seeks, seeksFound, nexts, nextsFound, prevs, prevsFound, bytes uint64
+	skips, reseeks                                                 uint64
 }
 
 // seekObserved is a positioning call of an observed iterator.
@@ -107,6 +133,7 @@ func (it *Iterator) seekObserved(f func(*iterator.User) bool) bool {
 		p.SeekChildSeekCount += uint64(len(in.sources))
 	}
 	in.counts.seeks++
+	in.countSkips()
 	if ok {
 		in.counts.seeksFound++
 		in.countBytes()
@@ -117,9 +144,21 @@ func (it *Iterator) seekObserved(f func(*iterator.User) bool) bool {
 // stepObserved counts a step of an observed iterator.
 func (it *Iterator) stepObserved(ok bool, steps, found *uint64) {
 	*steps++
+	it.in.countSkips()
 	if ok {
 		*found++
 		it.in.countBytes()
+	}
+}
+
+// countSkips counts what the last move passed over.
+func (it *iteratorState) countSkips() {
+	s := it.user.TakeStats()
+	it.counts.skips += s.Skipped
+	it.counts.reseeks += s.Reseeks
+	if it.perf != nil {
+		it.perf.InternalKeySkippedCount += s.Skipped
+		it.perf.InternalDeleteSkippedCount += s.Deletes
 	}
 }
 
@@ -145,6 +184,8 @@ func (it *iteratorState) tell() {
 	st.Add(stripe, statistics.NumberDBPrev, c.prevs)
 	st.Add(stripe, statistics.NumberDBPrevFound, c.prevsFound)
 	st.Add(stripe, statistics.IterBytesRead, c.bytes)
+	st.Add(stripe, statistics.NumberIterSkip, c.skips)
+	st.Add(stripe, statistics.NumberOfReseeksInIteration, c.reseeks)
 	*c = iterCounts{}
 }
 

@@ -70,6 +70,15 @@ func TestStatisticsCountWhatHappens(t *testing.T) {
 					t.Errorf("block cache: %d hits, %d misses, %d adds", h, m, st.Ticker(statistics.BlockCacheDataAdd))
 				}
 			}
+			st.Reset()
+			var pinned PinnedValue
+			for i := 450; i < 550; i++ {
+				if err := db.GetPinned(nil, key(i), &pinned); err != nil && !errors.Is(err, ErrNotFound) {
+					t.Fatal(err)
+				}
+			}
+			pinned.Release()
+			check("pinned reads", map[statistics.Ticker]uint64{statistics.NumberKeysRead: 100, statistics.GetHitL2AndUp: 50, statistics.BytesRead: 5000})
 			var many [][]byte
 			for i := 400; i < 600; i++ {
 				many = append(many, key(i))
@@ -218,5 +227,54 @@ func TestBlocksAndFiltersAreCounted(t *testing.T) {
 	}
 	if n != 1000 || p.BlockReadCount+p.BlockCacheHitCount < 20 || p.IterReadBytes != 108*1000 || p.SeekInternalSeekTime == 0 {
 		t.Errorf("iterator over %d: %s", n, p.NonZero())
+	}
+}
+
+// TestSkippedEntriesAreCounted: old versions and deletes that an iterator passes over, one by one and by a
+// seek when they are many, are in the statistics and in the perf context.
+func TestSkippedEntriesAreCounted(t *testing.T) {
+	st := statistics.New()
+	db, err := Open("db", &Options{FS: mmapfs.NewMem(), CreateIfMissing: true, Statistics: st})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	put := func(key string, times int) {
+		t.Helper()
+		for range times {
+			if err := db.Put(nil, []byte(key), []byte("v")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put("a", 4)
+	put("b", 100)
+	put("c", 1)
+	if err := db.Delete(nil, []byte("c")); err != nil {
+		t.Fatal(err)
+	}
+	put("d", 1)
+	p := &PerfContext{}
+	it, err := db.NewIterator(&ReadOptions{Perf: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen string
+	for it.First(); it.Valid(); it.Next() {
+		seen += string(it.Key())
+	}
+	if err := it.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if seen != "abd" {
+		t.Fatalf("saw %q", seen)
+	}
+	// Three versions of a, a few of b before a seek takes over, the delete of c and what it hides.
+	skips, reseeks := st.Ticker(statistics.NumberIterSkip), st.Ticker(statistics.NumberOfReseeksInIteration)
+	if skips < 3+8+2 || skips > 3+15+2 || reseeks != 1 {
+		t.Errorf("%d skips, %d seeks", skips, reseeks)
+	}
+	if p.InternalKeySkippedCount != skips || p.InternalDeleteSkippedCount != 1 {
+		t.Errorf("the perf context: %s", p.NonZero())
 	}
 }

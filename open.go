@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/ratelimit"
 )
 
 // Open opens the database in dir, or creates it. A directory written by RocksDB
@@ -29,7 +31,7 @@ func Open(dir string, o *Options) (*DB, error) {
 		return nil, err
 	}
 	if err := db.open(); err != nil {
-		return nil, errors.Join(err, db.abandon())
+		return nil, db.abandon(err)
 	}
 	return db, nil
 }
@@ -49,6 +51,13 @@ func newDB(dir string, o *Options) (*DB, error) {
 	if err := opts.fill(); err != nil {
 		return nil, err
 	}
+	if opts.FileMode != 0 {
+		fsys, err := mmapfs.WithFileMode(opts.FS, opts.FileMode)
+		if err != nil {
+			return nil, fmt.Errorf("%w: FileMode: %w", ErrInvalidArgument, err)
+		}
+		opts.FS = fsys
+	}
 	seen := map[string]bool{}
 	for _, d := range opts.ColumnFamilies {
 		if seen[d.Name] {
@@ -60,19 +69,23 @@ func newDB(dir string, o *Options) (*DB, error) {
 		return nil, fmt.Errorf("%w: both Options.ColumnFamily and Options.ColumnFamilies describe %q", ErrInvalidArgument, DefaultColumnFamilyName)
 	}
 	db := &DB{dir: dir, opts: &opts, fs: opts.FS, log: opts.Logger, stats: opts.Statistics, opening: true}
-	db.readers.init()
+	db.readers.init(db.stats)
+	db.mu.stats = db.stats
 	db.inForce.Store(&opts)
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)
 	}
 	db.work = sync.NewCond(&db.mu)
 	db.requests.New = newRequest
+	db.pipe.changed.L = &db.pipe.mu
+	db.pipe.spins = runtime.GOMAXPROCS(0) > 1
 	if db.buffers = opts.WriteBufferManager; db.buffers == nil && opts.DBWriteBufferSize > 0 {
 		db.buffers = NewWriteBufferManager(WriteBufferManagerOptions{BufferSize: opts.DBWriteBufferSize})
 	}
 	db.notifier.idle.L = &db.notifier.mu
 	db.statsSince = time.Now()
 	db.delays.setMax(opts.DelayedWriteRate)
+	db.lowPri = ratelimit.New(ratelimit.Options{BytesPerSec: lowPriRate})
 	db.lifetime, db.endLife = context.WithCancel(context.Background())
 	db.hostID = opts.DBHostID
 	if db.hostID == "" {
@@ -100,6 +113,9 @@ func (opts *Options) fill() error {
 	orInt(&opts.BlockCacheSize, 32<<20)
 	orInt(&opts.KeepLogFileNum, 1000)
 	orInt(&opts.StatsDumpPeriodSec, 600)
+	if opts.MaxDecompressedSize < 0 {
+		return fmt.Errorf("%w: MaxDecompressedSize %d", ErrInvalidArgument, opts.MaxDecompressedSize)
+	}
 	if opts.WALRecoveryMode < PointInTimeRecovery || opts.WALRecoveryMode > SkipAnyCorruptedRecords {
 		return fmt.Errorf("%w: WALRecoveryMode %d", ErrInvalidArgument, opts.WALRecoveryMode)
 	}
@@ -108,6 +124,9 @@ func (opts *Options) fill() error {
 	}
 	if opts.ManualWALFlush && opts.WALWriteMode == WALMapped {
 		return fmt.Errorf("%w: ManualWALFlush and WALMapped exclude each other", ErrInvalidArgument)
+	}
+	if err := opts.checkPipelined(); err != nil {
+		return err
 	}
 	if opts.UseDirectReads && opts.AllowMmapReads {
 		return fmt.Errorf("%w: UseDirectReads and AllowMmapReads exclude each other", ErrInvalidArgument)
@@ -133,6 +152,11 @@ func (db *DB) open() error {
 	state, err := db.recoverManifest(stored)
 	if err != nil {
 		return err
+	}
+	if db.opts.ReadOnly { // the MANIFEST may be newer than the OPTIONS file was, if somebody writes
+		if stored, err = db.loadOptions(); err != nil {
+			return err
+		}
 	}
 	if err := db.addFamilies(state, stored); err != nil {
 		return err
@@ -230,6 +254,8 @@ func (db *DB) recoverOptions(stored storedOptions) manifest.RecoverOptions {
 			}
 			return 0
 		},
+		// The OPTIONS file may be older than the MANIFEST: of before a family was made, or made again.
+		Deeper: func(family string) bool { return db.givenOptions(family) == nil },
 	}
 }
 
@@ -239,7 +265,7 @@ func (db *DB) comparatorOf(family, name string) (keys.Comparator, error) {
 	if cf := db.creating.Load(); cf != nil && cf.name == family {
 		return cf.opts.Comparator, nil
 	}
-	if cf := db.ColumnFamily(family); cf != nil {
+	if cf := db.ColumnFamily(family); cf != nil && cf.opts.Comparator.Name() == name { // else one that had the name before
 		return cf.opts.Comparator, nil
 	}
 	if o := db.givenOptions(family); o != nil && o.Comparator != nil {
@@ -279,15 +305,29 @@ func (db *DB) familyOptions(name string, stored storedOptions) *ColumnFamilyOpti
 	return stored[name]
 }
 
+// optionsFor is familyOptions for a family of the MANIFEST, made to fit it where the caller said nothing.
+func (db *DB) optionsFor(f *manifest.ColumnFamily, stored storedOptions) *ColumnFamilyOptions {
+	if o := db.givenOptions(f.Name); o != nil {
+		return o
+	}
+	var o ColumnFamilyOptions
+	if s := stored[f.Name]; s != nil {
+		o = *s
+	} else if f.Comparator == ReverseBytewise.Name() {
+		o.Comparator = ReverseBytewise
+	}
+	if used := f.Version.NumLevels(); used > o.withDefaults().NumLevels {
+		o.NumLevels = used
+	}
+	return &o
+}
+
 // addFamilies makes a ColumnFamily for each of the MANIFEST, with its files opened
 // and an empty memtable.
 func (db *DB) addFamilies(state *manifest.State, stored storedOptions) error {
 	var families []*ColumnFamily
 	for _, f := range state.Families {
-		o := db.familyOptions(f.Name, stored)
-		if o == nil && f.Comparator == ReverseBytewise.Name() {
-			o = &ColumnFamilyOptions{Comparator: ReverseBytewise}
-		}
+		o := db.optionsFor(f, stored)
 		cf, err := db.newColumnFamily(f.ID, f.Name, o)
 		if err != nil {
 			return err
@@ -297,7 +337,7 @@ func (db *DB) addFamilies(state *manifest.State, stored storedOptions) error {
 			db.marks = append(db.marks, &manifest.VersionEdit{ColumnFamily: cf.id, Features: mark})
 		}
 		if err := cf.start(f.Version, f.LogNumber); err != nil {
-			return err
+			return db.unsure(f.Name, err)
 		}
 		families = append(families, cf)
 		if cf.id == 0 {
@@ -419,8 +459,11 @@ func (db *DB) identify(state *manifest.State) error {
 	return manifest.WriteIdentity(db.fs, db.dir, db.dbID, number)
 }
 
-// abandon undoes a failed Open.
-func (db *DB) abandon() error {
+// abandon undoes an Open that failed, and returns why it did.
+func (db *DB) abandon(cause error) error {
+	if db.secondary == nil { // that tries again
+		db.log.Error("Open failed", "err", cause)
+	}
 	db.closed.Store(true)
 	db.mu.Lock()
 	db.stopping = true
@@ -428,6 +471,9 @@ func (db *DB) abandon() error {
 	db.mu.Unlock()
 	db.endLife()
 	db.workers.Wait()
-	db.background = nil // Open returns the cause already
-	return db.releaseAll()
+	db.background = nil // it is the cause, or follows from it
+	err := errors.Join(cause, db.releaseAll())
+	db.notifier.drain()
+	db.endInfoLog()
+	return err
 }

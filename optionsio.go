@@ -42,13 +42,10 @@ func (db *DB) optionsOf(f *optionsfile.File, number uint64) (storedOptions, erro
 		// names the logs of the original.
 		return nil, fmt.Errorf("%w: OPTIONS-%06d says that the logs are in %q: set Options.WALDir to where they are now", ErrInvalidArgument, number, v.Text())
 	}
-	if v, ok := f.DB().Lookup("allow_ingest_behind"); ok {
-		behind, err := v.Bool()
-		if err != nil {
+	if db.opening {
+		if err := db.opts.adopt(f); err != nil {
 			return nil, fmt.Errorf("OPTIONS-%06d: %w", number, err)
 		}
-		// What it keeps is lost for good once a compaction ran without it.
-		db.opts.AllowIngestBehind = db.opts.AllowIngestBehind || behind
 	}
 	stored := storedOptions{}
 	for _, name := range f.Families() {
@@ -231,6 +228,7 @@ var dbSettings = []setting[Options]{
 			return err
 		}},
 	intSetting("max_subcompactions", func(o *Options) *int { return &o.MaxSubcompactions }),
+	flagSetting("enable_pipelined_write", func(o *Options) *bool { return &o.EnablePipelinedWrite }),
 	flagSetting("avoid_flush_during_recovery", func(o *Options) *bool { return &o.AvoidFlushDuringRecovery }),
 	flagSetting("avoid_flush_during_shutdown", func(o *Options) *bool { return &o.AvoidFlushDuringShutdown }),
 }
@@ -483,11 +481,12 @@ func (db *DB) writeOptions() error {
 	return db.writeOptionsLocked()
 }
 
-// writeOptionsLocked is writeOptions under optionsMu.
-func (db *DB) writeOptionsLocked() error {
+// writeOptionsLocked is writeOptions under optionsMu. It adds families that are about to
+// be created.
+func (db *DB) writeOptionsLocked(coming ...*ColumnFamily) error {
 	f := optionsfile.New(writtenAs)
 	db.writeDBOptions(f)
-	for _, cf := range db.ColumnFamilies() {
+	for _, cf := range append(db.ColumnFamilies(), coming...) {
 		cf.writeOptions(f)
 	}
 	if err := optionsfile.Write(db.fs, db.dir, db.manifest.NewFileNumber(), f); err != nil {
@@ -506,19 +505,12 @@ func (db *DB) writeDBOptions(f *optionsfile.File) {
 	s.Set("create_if_missing", strconv.FormatBool(db.opts.CreateIfMissing))
 	s.Set("create_missing_column_families", strconv.FormatBool(db.opts.CreateMissingColumnFamilies))
 	s.Set("max_open_files", "-1")
-	s.Set("wal_recovery_mode", [...]string{"kPointInTimeRecovery", "kTolerateCorruptedTailRecords", "kAbsoluteConsistency", "kSkipAnyCorruptedRecords"}[db.opts.WALRecoveryMode])
 	if db.opts.WALDir != "" && !sameDir(db.opts.WALDir, db.dir) {
 		s.Set("wal_dir", optionsfile.Escape(db.opts.WALDir))
 	}
 	writeSettings(s, dbSettings, db.mutable())
-	if db.opts.FileChecksumGenFactory == FileChecksumGenCrc32c {
-		s.Set("file_checksum_gen_factory", "FileChecksumGenCrc32cFactory")
-	}
-	s.Set("manual_wal_flush", strconv.FormatBool(db.opts.ManualWALFlush))
-	s.Set("atomic_flush", strconv.FormatBool(db.opts.AtomicFlush))
-	s.Set("WAL_ttl_seconds", strconv.FormatInt(db.opts.WALTTLSeconds, 10))
-	s.Set("WAL_size_limit_MB", strconv.FormatInt(db.opts.WALSizeLimitMB, 10))
-	s.Set("allow_ingest_behind", strconv.FormatBool(db.opts.AllowIngestBehind))
+	writeSettings(s, keptSettings, db.opts)
+	writeSettings(s, ownSettings, db.opts)
 	hash, plain := false, false
 	for _, cf := range db.ColumnFamilies() {
 		kind := cf.opts.MemTable.Kind

@@ -30,6 +30,7 @@ type pace struct {
 	ctx context.Context // ends waits for the limiter
 	// priority is that of a job nobody waits for.
 	priority ratelimit.Priority
+	sums     *fileSums // of what it writes; nil for none
 }
 
 // urgency is what the limiter is asked with: once writers wait, a job is theirs.

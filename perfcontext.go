@@ -5,6 +5,7 @@ import (
 
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/perf"
+	"github.com/flatrock-db/flatrock/internal/spin"
 	"github.com/flatrock-db/flatrock/internal/table"
 	"github.com/flatrock-db/flatrock/statistics"
 )
@@ -20,7 +21,7 @@ type IOStats = perf.IOStats
 // PerfLevel says what a PerfContext measures.
 type PerfLevel = perf.Level
 
-// The levels, by RocksDB's numbers. Times of mutexes and of the CPU are not measured.
+// The levels, by RocksDB's numbers. Times of mutexes and of the CPU are not measured in a context.
 const (
 	PerfDisable                            = perf.Disable
 	PerfEnableCount                        = perf.EnableCount
@@ -49,9 +50,14 @@ func (wo *WriteOptions) perf() *perf.Context {
 }
 
 // await waits until the request is done or is to lead.
-func (r *request) await() {
+func (r *request) await(soon *spin.Waiter) {
 	start := r.perf.Start()
-	<-r.wake
+	if soon == nil || !soon.Until(func() bool { return r.state.Load() == requestWoken }) {
+		if r.state.CompareAndSwap(requestIdle, requestAsleep) {
+			<-r.wake
+		}
+	}
+	r.state.Store(requestIdle)
 	if r.perf != nil {
 		r.perf.Stop(&r.perf.WriteThreadWaitNanos, start)
 	}

@@ -165,7 +165,7 @@ var intProperties = map[string]func(cf *ColumnFamily) uint64{
 		return n
 	},
 	"rocksdb.is-file-deletions-enabled":    func(cf *ColumnFamily) uint64 { return flag(!cf.db.deletions.areHeld()) },
-	"rocksdb.num-snapshots":                func(cf *ColumnFamily) uint64 { return uint64(len(cf.db.snapshots.list())) },
+	"rocksdb.num-snapshots":                func(cf *ColumnFamily) uint64 { return cf.db.snapshots.count() },
 	"rocksdb.oldest-snapshot-sequence":     func(cf *ColumnFamily) uint64 { return first(cf.db.snapshots.list()) },
 	"rocksdb.oldest-snapshot-time":         func(cf *ColumnFamily) uint64 { return cf.db.snapshots.oldestTime() },
 	"rocksdb.num-live-versions":            func(cf *ColumnFamily) uint64 { return uint64(cf.versions) },

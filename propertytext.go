@@ -115,7 +115,7 @@ func (r *levelRow) print(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "%4s %6d/%-3d %8s %5.1f %8.1f %7.1f %8.1f %9.1f %8.1f %9.1f %5.1f %8.1f %8.1f %9.2f %17.2f %9d %8.3f %7s %6s %9.1f %9.1f\n",
 		r.name, r.files, r.busy, humanBytes(r.size), r.score, gb(r.read+r.readBelow), gb(r.read), gb(r.readBelow), gb(r.written),
-		gb(r.written)-gb(r.readBelow), gb(r.moved), r.wAmp, rate(r.read+r.readBelow), rate(r.written), seconds, 0.0, r.count, average,
+		gb(r.written)-gb(r.readBelow), gb(r.moved), r.wAmp, rate(r.read+r.readBelow), rate(r.written), seconds, r.cpu.Seconds(), r.count, average,
 		humanCount(r.keysIn), humanCount(r.keysDropped), 0.0, 0.0)
 }
 
@@ -127,7 +127,7 @@ func (r *levelRow) values(add func(name string, v float64)) {
 		"ReadGB": float64(r.read+r.readBelow) / giga, "RnGB": float64(r.read) / giga, "Rnp1GB": float64(r.readBelow) / giga,
 		"WriteGB": float64(r.written) / giga, "WnewGB": (float64(r.written) - float64(r.readBelow)) / giga, "MovedGB": float64(r.moved) / giga,
 		"WriteAmp": r.wAmp, "ReadMBps": float64(r.read+r.readBelow) / mega / max(seconds, 1e-6), "WriteMBps": float64(r.written) / mega / max(seconds, 1e-6),
-		"CompSec": seconds, "CompMergeCPU": 0, "CompCount": float64(r.count), "AvgSec": seconds / float64(max(r.count, 1)),
+		"CompSec": seconds, "CompMergeCPU": r.cpu.Seconds(), "CompCount": float64(r.count), "AvgSec": seconds / float64(max(r.count, 1)),
 		"KeyIn": float64(r.keysIn), "KeyDrop": float64(r.keysDropped), "RblobGB": 0, "WblobGB": 0,
 	} {
 		add(name, v)

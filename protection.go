@@ -47,6 +47,11 @@ func (h *tableHandle) damagedTombstone(i int) error {
 	return err
 }
 
+// damagedMemtableTombstone is the error for a range tombstone of a memtable.
+func damagedMemtableTombstone() error {
+	return keys.Corruptf("memtable", -1, "a range tombstone changed in memory after it was written: it does not match its checksum")
+}
+
 // checkTombstones refuses to compact files whose range tombstones changed in memory.
 func checkTombstones(choice *compaction.Choice, handles map[uint64]*tableHandle) error {
 	for _, f := range choice.Files() {

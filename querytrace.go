@@ -2,6 +2,7 @@ package flatrock
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -37,7 +38,7 @@ type TraceOptions struct {
 	// Filter leaves operations out. RocksDB: filter.
 	Filter TraceFilter
 	// BufferSize is the memory for operations that wait to be written, in bytes; zero means 64 MiB.
-	// It lies outside of the Go heap. Operations that find no room are dropped and counted.
+	// It lies outside of the Go heap, and so do up to 64 MiB that wait for w. Operations that find no room are dropped and counted.
 	BufferSize int64
 }
 
@@ -69,22 +70,17 @@ func (db *DB) StartTrace(o *TraceOptions, w io.Writer) error {
 	case db.queries.Load() != nil:
 		return fmt.Errorf("%w: a trace is being written already", ErrBusy)
 	}
-	t := &queryTracer{w: w, filter: o.Filter, every: o.SamplingFrequency, max: o.MaxTraceFileSize, base: uint64(time.Now().UnixMicro())}
-	if t.max == 0 {
-		t.max = 64 << 30
-	}
+	t := &queryTracer{filter: o.Filter, every: o.SamplingFrequency, base: uint64(time.Now().UnixMicro())}
 	t.room = o.BufferSize
 	if t.room == 0 {
 		t.room = tracebuf.DefaultBytes
 	}
-	t.out = tracefile.AppendQueryHeader(make([]byte, 0, queryWriteFrom+64<<10), t.base)
-	t.write() // so that a writer that cannot be written to is known at once
-	if t.err != nil {
-		return fmt.Errorf("writing the header of a trace: %w", t.err)
-	}
 	var err error
-	if t.buf, err = tracebuf.New(o.BufferSize, t); err != nil {
+	if t.out, err = tracefile.NewOutput(w, o.MaxTraceFileSize, tracefile.AppendQueryHeader(nil, t.base)); err != nil {
 		return err
+	}
+	if t.buf, err = tracebuf.New(o.BufferSize, t); err != nil {
+		return errors.Join(err, t.out.End(nil))
 	}
 	db.queries.Store(t)
 	return nil
@@ -101,18 +97,15 @@ func (db *DB) EndTrace() (TraceSummary, error) {
 	}
 	db.queries.Store(nil)
 	t.buf.Close()
-	t.out = tracefile.AppendQueryEnd(t.out, uint64(time.Now().UnixMicro()))
-	t.write()
-	s := TraceSummary{Records: t.records, Bytes: t.written, Dropped: t.buf.Dropped(), Full: t.full.Load()}
-	if t.err != nil {
-		return s, fmt.Errorf("trace: %w", t.err)
+	err := t.out.End(tracefile.AppendQueryEnd(nil, uint64(time.Now().UnixMicro())))
+	s := TraceSummary{Records: t.records, Bytes: t.out.Bytes(), Dropped: t.buf.Dropped(), Full: t.out.Full()}
+	if err != nil {
+		return s, fmt.Errorf("trace: %w", err)
 	}
 	return s, nil
 }
 
 const (
-	queryWriteFrom = 256 << 10
-	queryWriteAge  = time.Second
 	// queryOverhead is the most that a record takes beside its keys and values, each of
 	// which has up to five bytes of length.
 	queryOverhead = 13 + 8 + 4 + 3*coding.MaxVarint32Len
@@ -124,7 +117,7 @@ type queryTracer struct {
 	filter TraceFilter
 	every  uint64
 	buf    *tracebuf.Collector
-	full   atomic.Bool
+	out    *tracefile.Output // but for Full and Bytes the collector's goroutine's
 	counts [stripe.Count]struct {
 		n atomic.Uint64
 		_ [56]byte
@@ -137,19 +130,13 @@ type queryTracer struct {
 	room  int64 // bytes that more of them may have
 
 	// Owned by the collector's goroutine.
-	w       io.Writer
-	max     uint64
 	base    uint64
-	out     []byte
-	flushed time.Time
-	written uint64
 	records uint64
-	err     error
 }
 
 // wants reports whether an operation is to be traced.
 func (t *queryTracer) wants(f TraceFilter) bool {
-	if t.filter&f != 0 || t.full.Load() {
+	if t.filter&f != 0 || t.out.Full() {
 		return false
 	}
 	return t.every <= 1 || (t.counts[stripe.Current()].n.Add(1)-1)%t.every == 0
@@ -161,12 +148,11 @@ const tokenMark = ^uint64(0)
 
 // add adds an operation of at most n bytes.
 func (t *queryTracer) add(q *tracefile.Query, n int) {
-	hint := stripe.Current()
 	if n > t.buf.Largest() {
-		t.addLarge(hint, q, n)
+		t.addLarge(q, n)
 		return
 	}
-	s := t.buf.Reserve(hint, n)
+	s := t.buf.Reserve(n)
 	if !s.OK() {
 		return
 	}
@@ -175,14 +161,14 @@ func (t *queryTracer) add(q *tracefile.Query, n int) {
 }
 
 // addLarge adds an operation that no ring takes, in memory of its own.
-func (t *queryTracer) addLarge(hint uint32, q *tracefile.Query, n int) {
+func (t *queryTracer) addLarge(q *tracefile.Query, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if int64(n) > t.room {
-		t.buf.Drop(hint)
+		t.buf.Drop()
 		return
 	}
-	s := t.buf.Reserve(hint, 16)
+	s := t.buf.Reserve(16)
 	if !s.OK() {
 		return
 	}
@@ -217,47 +203,20 @@ func (t *queryTracer) Consume(nanos int64, rec []byte) {
 	} else {
 		rec = rec[:13+binary.LittleEndian.Uint32(rec[9:])]
 	}
-	if t.full.Load() {
+	if t.out.Full() {
 		return
 	}
-	if t.written+uint64(len(t.out)+len(rec)+queryEndLen) > t.max {
-		t.full.Store(true)
-		return
-	}
-	at := len(t.out)
-	t.out = append(t.out, rec...)
-	binary.LittleEndian.PutUint64(t.out[at:], t.base+uint64(nanos)/1000)
-	t.records++
-	if len(t.out) >= queryWriteFrom {
-		t.write()
+	out := t.out.Pending()
+	at := len(out)
+	out = append(out, rec...)
+	binary.LittleEndian.PutUint64(out[at:], t.base+uint64(nanos)/1000)
+	if t.out.Added(out, queryEndLen) {
+		t.records++
 	}
 }
 
 // Pause writes what is old. It implements tracebuf.Consumer.
-func (t *queryTracer) Pause() {
-	if len(t.out) > 0 && time.Since(t.flushed) >= queryWriteAge {
-		t.write()
-	}
-}
-
-// write hands what there is to the writer. The first error ends the trace.
-func (t *queryTracer) write() {
-	t.flushed = time.Now()
-	if len(t.out) == 0 || t.err != nil {
-		t.out = t.out[:0]
-		return
-	}
-	n, err := t.w.Write(t.out)
-	if err == nil && n < len(t.out) {
-		err = io.ErrShortWrite
-	}
-	t.written += uint64(n)
-	t.out = t.out[:0]
-	if err != nil {
-		t.err = err
-		t.full.Store(true)
-	}
-}
+func (t *queryTracer) Pause() { t.out.Age() }
 
 func (t *queryTracer) get(family uint32, key []byte) {
 	if t.wants(TraceFilterGet) {

@@ -7,21 +7,23 @@ import (
 	"unsafe"
 
 	"github.com/flatrock-db/flatrock/mmapfs"
+	"github.com/flatrock-db/flatrock/statistics"
 )
 
 // readSlot says which read state one reader is using: a hazard pointer. A slot has one
 // owner at a time, who alone writes it; those who retire a state look at all slots.
 type readSlot struct {
-	held  unsafe.Pointer // *readState: of a live object, for the collector too
-	index int            // in slotSet.all
-	plain bool           // an ordinary store is enough, see plainStores
-	_     [104]byte      // keeps other slots off the cache line, and off the one fetched with it
+	held  unsafe.Pointer   // *readState: of a live object, for the collector too
+	index int              // in slotSet.all
+	plain bool             // an ordinary store is enough, see mmapfs.PlainStores
+	gets  *statistics.Gets // what the owner counts, nil without statistics
+	_     [96]byte         // keeps other slots off the cache line, and off the one fetched with it
 }
 
 // hold announces that the owner uses s, or with nil that it uses none. Where the store is
 // an ordinary one, it may become visible late, but not after mmapfs.FenceAll.
 func (c *readSlot) hold(s *readState) {
-	if plainStores && c.plain {
+	if mmapfs.PlainStores && c.plain {
 		c.held = unsafe.Pointer(s)
 		return
 	}
@@ -42,14 +44,16 @@ func (r *reader) stripe() uint32 { return uint32(r.slot.index) }
 type slotSet struct {
 	pool  sync.Pool // of *reader: a reader's processor mostly has one at hand
 	plain bool
+	stats *statistics.Statistics
 
 	mu   sync.Mutex
 	all  []*readSlot
 	free []*readSlot
 }
 
-func (t *slotSet) init() {
-	t.plain = plainStores && mmapfs.CanFenceAll()
+func (t *slotSet) init(stats *statistics.Statistics) {
+	t.stats = stats
+	t.plain = mmapfs.PlainStores && mmapfs.CanFenceAll()
 	t.pool.New = func() any {
 		r := &reader{slot: t.take()}
 		runtime.AddCleanup(r, t.giveBack, r.slot)
@@ -65,7 +69,7 @@ func (t *slotSet) take() *readSlot {
 		t.free = t.free[:n-1]
 		return c
 	}
-	c := &readSlot{index: len(t.all), plain: t.plain}
+	c := &readSlot{index: len(t.all), plain: t.plain, gets: t.stats.NewGets()}
 	t.all = append(t.all, c)
 	return c
 }
@@ -78,6 +82,18 @@ func (t *slotSet) giveBack(c *readSlot) {
 		t.mu.Lock()
 		t.free = append(t.free, c)
 		t.mu.Unlock()
+	}
+}
+
+// stopCounting gives the counters of idle slots back to the statistics, after which no read
+// begins any more.
+func (t *slotSet) stopCounting() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.all {
+		if c.holds(nil) {
+			t.stats.FreeGets(c.gets)
+		}
 	}
 }
 

@@ -100,9 +100,11 @@ func (db *DB) replayLogs(state *manifest.State) (*replayed, error) {
 	families := db.byID.Load().byID
 	var full *ColumnFamily
 	r := wal.NewReplayer(wal.ReplayOptions{
-		FS:     db.fs,
-		Mode:   db.opts.WALRecoveryMode.mode(),
-		Oldest: oldest,
+		FS:   db.fs,
+		Mode: db.opts.WALRecoveryMode.mode(),
+
+		MaxRecord: db.opts.MaxDecompressedSize,
+		Oldest:    oldest,
 		Apply: func(log, seq uint64, op *wal.Op) error {
 			cf := families[op.CF]
 			if cf == nil || log < cf.logNumber || seq <= db.replayAbove[op.CF] {
@@ -191,24 +193,25 @@ func (db *DB) checkTrackedLogs(state *manifest.State, logs []wal.LogFile) error 
 }
 
 // switchReplayed gives the family a new memtable during replay. In a writable
-// database the old one becomes a table file at once, unless the options keep
-// replayed writes in memory.
+// database the old one becomes a table file at once, whatever the options say: see finishRecovery.
 func (db *DB) switchReplayed(cf *ColumnFamily, log uint64, need int64, out *replayed) error {
 	m, err := cf.newMemState(log, need)
 	if err != nil {
 		return err
 	}
-	cf.shelve(m)
-	if db.opts.ReadOnly || db.opts.AvoidFlushDuringRecovery {
+	cf.shelve(m, log+1)
+	if db.opts.ReadOnly {
 		return nil
 	}
 	return cf.writeReplayed(out)
 }
 
-// shelve makes the active memtable immutable and m the active one.
-func (cf *ColumnFamily) shelve(m *memState) {
+// shelve makes the active memtable, which has nothing of log sealedAt and later ones,
+// immutable and m the active one.
+func (cf *ColumnFamily) shelve(m *memState, sealedAt uint64) {
 	cf.db.mu.Lock()
 	cf.active.freeze(cf.db)
+	cf.active.sealedAt = sealedAt
 	cf.immutables = append([]*memState{cf.active}, cf.immutables...)
 	cf.active = m
 	cf.publish(cf.active, cf.immutables, cf.files)
@@ -235,10 +238,13 @@ func (cf *ColumnFamily) writeReplayed(out *replayed) error {
 }
 
 // finishRecovery writes what was replayed to level 0, begins a new log, and makes
-// all of it count with one atomic group of edits.
+// all of it count with one atomic group of edits. With AvoidFlushDuringRecovery memory and logs stay as they are, unless a
+// memtable filled up within a log: no log number says which part of a log is in files, so all of it
+// would be replayed next time, in front of files that are newer, such as ingested ones.
 func (db *DB) finishRecovery(r *replayed) error {
 	number := db.manifest.NewFileNumber()
-	keep := db.opts.AvoidFlushDuringRecovery && !r.damaged
+	db.recovered.seq, db.recovered.log = db.lastSeq, number
+	keep := db.opts.AvoidFlushDuringRecovery && !r.damaged && len(r.files) == 0
 	if !keep {
 		for _, cf := range db.families {
 			if !cf.active.empty() {
@@ -246,7 +252,7 @@ func (db *DB) finishRecovery(r *replayed) error {
 				if err != nil {
 					return err
 				}
-				cf.shelve(m)
+				cf.shelve(m, number)
 			}
 			if err := cf.writeReplayed(r); err != nil {
 				return err
@@ -276,8 +282,9 @@ func (db *DB) finishRecovery(r *replayed) error {
 		}
 	}
 	var edits []*manifest.VersionEdit
+	sure := db.oldestUnsureLogLocked(db.minLogLocked())
 	for _, cf := range db.families {
-		e := &manifest.VersionEdit{ColumnFamily: cf.id, LogNumber: manifest.Some(max(cf.logNumber, cf.oldestLogLocked()))}
+		e := &manifest.VersionEdit{ColumnFamily: cf.id, LogNumber: manifest.Some(max(cf.logNumber, min(cf.oldestLogLocked(), sure)))}
 		for _, f := range r.files[cf] {
 			e.NewFiles = append(e.NewFiles, manifest.NewFile{Level: 0, Meta: f})
 		}

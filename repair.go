@@ -22,6 +22,9 @@ type RepairOptions struct {
 	Options *Options
 	// DryRun changes nothing, and reports what would be done.
 	DryRun bool
+	// Progress, if not nil, is called before each table file that is read, or written by a
+	// merge: its base name, and how many bytes of table files are done, out of how many.
+	Progress func(file string, done, total int64)
 }
 
 // RepairReport says what Repair did, or with DryRun would do.
@@ -89,9 +92,10 @@ type SetAsideFile struct {
 //
 // Repaired without its MANIFEST, a database may show again what had been deleted in files that
 // were obsolete, but not yet removed, when it was damaged. Errors match ErrNoDatabase,
-// ErrLocked, ErrInvalidArgument (a comparator is needed), or come from the file system; until
-// the new MANIFEST is written nothing has changed then but for links in dir/lost.
-func Repair(dir string, o *RepairOptions) (*RepairReport, error) {
+// ErrLocked, ErrInvalidArgument (a comparator is needed), or come from the file system. Before
+// the new MANIFEST is written, an error leaves the directory as it was, and so does the end of
+// ctx, which counts up to then; afterwards Repair goes on to its end.
+func Repair(ctx context.Context, dir string, o *RepairOptions) (*RepairReport, error) {
 	if o == nil {
 		o = &RepairOptions{}
 	}
@@ -112,7 +116,7 @@ func Repair(dir string, o *RepairOptions) (*RepairReport, error) {
 		}
 		return nil, err
 	}
-	r := &repairer{db: db, fs: db.fs, dir: dir, dryRun: o.DryRun, report: &RepairReport{}}
+	r := &repairer{ctx: ctx, db: db, fs: db.fs, dir: dir, dryRun: o.DryRun, tell: o.Progress, report: &RepairReport{}}
 	if err := r.run(&opts); err != nil {
 		return r.report, fmt.Errorf("repairing %s: %w", dir, err)
 	}
@@ -121,10 +125,14 @@ func Repair(dir string, o *RepairOptions) (*RepairReport, error) {
 
 // repairer is one run of Repair.
 type repairer struct {
+	ctx    context.Context
 	db     *DB // never opened: its options, and what reads OPTIONS files
 	fs     mmapfs.FS
 	dir    string
 	dryRun bool
+	tell   func(file string, done, total int64) // may be nil
+	done   int64                                // bytes of table files that are read, of total
+	total  int64
 	report *RepairReport
 
 	files    map[manifest.FileKind][]uint64 // what is in dir, ascending
@@ -161,6 +169,9 @@ func (r *repairer) run(opts *Options) (err error) {
 		defer func() { err = errors.Join(err, release()) }()
 	}
 	for _, step := range []func() error{r.list, r.readOptions, r.readHistory, r.inspectTables, r.scanLogs, r.nameFamilies, r.inspectBlobs} {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
 		if err := step(); err != nil {
 			return err
 		}
@@ -173,12 +184,13 @@ func (r *repairer) run(opts *Options) (err error) {
 	if err := r.merge(merges); err != nil {
 		return err
 	}
-	if err := r.finishVersions(state, merges); err != nil {
-		return err
+	err = r.finishVersions(state, merges)
+	if err == nil {
+		r.summarize(state)
+		err = r.keepReplaced()
 	}
-	r.summarize(state)
-	if err := r.keepReplaced(); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, r.removeMerged(merges))
 	}
 	w, err := manifest.NewWriter(r.fs, r.dir, state, manifest.WriterOptions{Comparator: r.comparatorNamed})
 	if err != nil {
@@ -222,7 +234,7 @@ func (r *repairer) replay(opts *Options) error {
 		db.replayAbove[f.id] = f.flushed
 	}
 	if err := db.open(); err != nil {
-		return errors.Join(err, db.abandon())
+		return db.abandon(err)
 	}
 	return db.Close()
 }
@@ -299,9 +311,11 @@ func (r *repairer) scanLogs() error {
 	r.logIDs = map[uint32]bool{}
 	counts := map[uint64]int64{}
 	p := wal.NewReplayer(wal.ReplayOptions{
-		FS: r.fs, Mode: wal.SkipAnyCorruptedRecords,
+		FS: r.fs, Mode: wal.SkipAnyCorruptedRecords, MaxRecord: r.db.opts.MaxDecompressedSize,
 		Apply: func(log, seq uint64, op *wal.Op) error {
-			counts[log]++
+			if counts[log]++; counts[log]%1024 == 0 && r.ctx.Err() != nil {
+				return r.ctx.Err()
+			}
 			if !r.history.dropped[op.CF] {
 				r.logIDs[op.CF] = true
 			}
@@ -329,9 +343,9 @@ func (r *repairer) scanLogs() error {
 }
 
 // keepReplaced links what will go, and the logs, into a new directory below lost.
-func (r *repairer) keepReplaced() error {
-	if len(r.replaced)+len(r.logs) == 0 {
-		return nil
+func (r *repairer) keepReplaced() (err error) {
+	if err := r.ctx.Err(); err != nil || len(r.replaced)+len(r.logs) == 0 {
+		return err
 	}
 	stamp := r.db.opts.now().UTC().Format("20060102-150405")
 	lost := filepath.Join(r.dir, "lost", stamp)
@@ -343,6 +357,16 @@ func (r *repairer) keepReplaced() error {
 		}
 		lost = filepath.Join(r.dir, "lost", fmt.Sprintf("%s-%d", stamp, i))
 	}
+	made := lost // what to remove if it fails
+	if _, err := r.fs.Stat(filepath.Dir(lost)); errors.Is(err, fs.ErrNotExist) {
+		made = filepath.Dir(lost)
+	}
+	defer func() {
+		if err != nil {
+			r.report.Lost = ""
+			err = errors.Join(err, r.fs.RemoveAll(made))
+		}
+	}()
 	if err := r.fs.MkdirAll(lost); err != nil {
 		return err
 	}
@@ -356,7 +380,7 @@ func (r *repairer) keepReplaced() error {
 		if info.IsDir() {
 			return fmt.Errorf("%w: %s is a directory", ErrInvalidArgument, path)
 		}
-		return c.linkOrCopy(context.Background(), path, filepath.Join(lost, filepath.Base(path)), info.Size())
+		return c.linkOrCopy(r.ctx, path, filepath.Join(lost, filepath.Base(path)), info.Size())
 	}
 	for _, name := range r.replaced {
 		if err := keep(filepath.Join(r.dir, name)); err != nil {
@@ -369,7 +393,10 @@ func (r *repairer) keepReplaced() error {
 			return err
 		}
 	}
-	return r.fs.SyncDir(lost)
+	if err := r.fs.SyncDir(lost); err != nil {
+		return err
+	}
+	return r.ctx.Err() // the last moment
 }
 
 // removeReplaced removes what is kept in lost; the new MANIFEST does not name it.

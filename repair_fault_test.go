@@ -55,9 +55,9 @@ func TestRepairThatFails(t *testing.T) {
 		mem := lostManifest(t)
 		f := mmapfs.NewFault(mem)
 		f.FailNth(n, mmapfs.OpAll, true)
-		_, err := Repair("/db", &RepairOptions{Options: &Options{FS: f, WALWriteMode: WALWrite}})
+		_, err := Repair(t.Context(), "/db", &RepairOptions{Options: &Options{FS: f, WALWriteMode: WALWrite}})
 		injected := f.Injected() > 0
-		if _, err2 := Repair("/db", &RepairOptions{Options: &Options{FS: mem, WALWriteMode: WALWrite}}); err2 != nil {
+		if _, err2 := Repair(t.Context(), "/db", &RepairOptions{Options: &Options{FS: mem, WALWriteMode: WALWrite}}); err2 != nil {
 			t.Fatalf("operation %d (%v): the second repair: %v", n, err, err2)
 		}
 		db, err := Open("/db", &Options{FS: mem, ReadOnly: true})

@@ -1,10 +1,13 @@
 package flatrock
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,14 +101,14 @@ func TestRepairGoldenDatabases(t *testing.T) {
 					}
 					d.do(t, dir)
 					before := namesIn(t, dir)
-					dry, err := Repair(dir, &RepairOptions{Options: given, DryRun: true})
+					dry, err := Repair(t.Context(), dir, &RepairOptions{Options: given, DryRun: true})
 					if err != nil {
 						t.Fatal(err)
 					}
 					if after := namesIn(t, dir); after != before {
 						t.Errorf("the dry run changed the directory: %s, before %s", after, before)
 					}
-					report, err := Repair(dir, &RepairOptions{Options: given})
+					report, err := Repair(t.Context(), dir, &RepairOptions{Options: given})
 					if err != nil {
 						t.Fatalf("%v\n%+v", err, report)
 					}
@@ -161,10 +164,10 @@ func namesIn(t *testing.T, dir string) string {
 // TestRepairRefuses what is no database, or is open.
 func TestRepairRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Repair(filepath.Join(dir, "none"), nil); !errors.Is(err, ErrNoDatabase) {
+	if _, err := Repair(t.Context(), filepath.Join(dir, "none"), nil); !errors.Is(err, ErrNoDatabase) {
 		t.Errorf("no directory: %v", err)
 	}
-	if _, err := Repair(dir, nil); !errors.Is(err, ErrNoDatabase) {
+	if _, err := Repair(t.Context(), dir, nil); !errors.Is(err, ErrNoDatabase) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "lost")); !errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +178,85 @@ func TestRepairRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := Repair(filepath.Join(dir, "db"), nil); !errors.Is(err, ErrLocked) {
+	if _, err := Repair(t.Context(), filepath.Join(dir, "db"), nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("an open database: %v", err)
 	}
+}
+
+// TestACancelledRepairChangesNothing ends the context at every moment it is looked at, with tables to merge: up
+// to the new MANIFEST the directory is what it was, and a second repair finds everything.
+func TestACancelledRepairChangesNothing(t *testing.T) {
+	const whole = 1 << 30
+	run := func(after int) (cancelled bool) {
+		mem := lostManifest(t)
+		before := memNames(t, mem, "/db")
+		ctx := &endingContext{Context: t.Context(), left: after}
+		calls := 0
+		o := &RepairOptions{Options: &Options{FS: mem, WALWriteMode: WALWrite}, Progress: func(file string, done, total int64) {
+			if calls++; file == "" || done < 0 || done > total {
+				t.Errorf("progress: %q, %d of %d", file, done, total)
+			}
+		}}
+		_, err := Repair(ctx, "/db", o)
+		if after == whole && calls < 2 {
+			t.Errorf("progress was told %d times", calls)
+		}
+		if err == nil {
+			return false
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("cancelled after %d looks: %v", after, err)
+		}
+		if now := memNames(t, mem, "/db"); !slices.Equal(now, before) {
+			t.Fatalf("cancelled after %d looks: %q, before %q", after, now, before)
+		}
+		if _, err := Repair(t.Context(), "/db", o); err != nil {
+			t.Fatalf("after a repair that was cancelled after %d looks: %v", after, err)
+		}
+		return true
+	}
+	if run(whole) {
+		t.Fatal("not cancelled, and cancelled")
+	}
+	n := 0
+	for run(n) {
+		n++
+	}
+	if n < 8 {
+		t.Errorf("the context was looked at %d times before the MANIFEST was written", n)
+	}
+}
+
+// endingContext is done once Err was called a number of times.
+type endingContext struct {
+	context.Context
+	left int
+}
+
+func (c *endingContext) Err() error {
+	if c.left <= 0 {
+		return context.Canceled
+	}
+	c.left--
+	return nil
+}
+
+// memNames are the files of a directory, but for LOCK, each with its size.
+func memNames(t *testing.T, mem *mmapfs.MemFS, dir string) (list []string) {
+	t.Helper()
+	names, err := mem.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if n != "LOCK" {
+			info, err := mem.Stat(filepath.Join(dir, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, fmt.Sprintf("%s %d", n, info.Size()))
+		}
+	}
+	slices.Sort(list)
+	return list
 }

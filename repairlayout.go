@@ -3,7 +3,6 @@ package flatrock
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -349,15 +348,22 @@ func (r *repairer) merge(jobs []*mergeJob) (err error) {
 	var created []uint64
 	defer func() {
 		if err != nil {
-			for _, n := range created {
-				if e := r.fs.Remove(manifest.TableName(r.dir, n)); e != nil && !errors.Is(e, fs.ErrNotExist) {
-					err = errors.Join(err, e)
-				}
-			}
+			err = errors.Join(err, r.removeTables(created))
 		}
 	}()
+	for _, j := range jobs { // all is read again
+		for _, t := range j.tables {
+			r.total += int64(t.meta.Size)
+		}
+	}
 	for _, j := range jobs {
+		before := r.done
 		result, err := r.mergeOne(j)
+		if r.done = before; err == nil {
+			for _, t := range j.tables {
+				r.done += int64(t.meta.Size)
+			}
+		}
 		if result != nil {
 			created = append(created, result.Created...)
 		}
@@ -367,6 +373,26 @@ func (r *repairer) merge(jobs []*mergeJob) (err error) {
 		j.files = result.Files
 	}
 	return r.fs.SyncDir(r.dir)
+}
+
+func (r *repairer) removeTables(numbers []uint64) (err error) {
+	for _, n := range numbers {
+		if e := r.fs.Remove(manifest.TableName(r.dir, n)); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// removeMerged removes what merge made, which will not be used.
+func (r *repairer) removeMerged(jobs []*mergeJob) error {
+	var numbers []uint64
+	for _, j := range jobs {
+		for _, m := range j.files {
+			numbers = append(numbers, m.Number)
+		}
+	}
+	return r.removeTables(numbers)
 }
 
 func (r *repairer) mergeOne(j *mergeJob) (_ *compaction.Result, err error) {
@@ -407,6 +433,10 @@ func (r *repairer) mergeOne(j *mergeJob) (_ *compaction.Result, err error) {
 	cf := &ColumnFamily{db: r.db, id: f.id, name: f.name, opts: f.opts} // for identity alone
 	job.NewOutput = func() (compaction.Output, error) {
 		n := r.newNumber()
+		if err := r.begin(manifest.TableName(r.dir, n)); err != nil {
+			return compaction.Output{Number: n}, err
+		}
+		r.done = min(r.done+int64(job.TargetFileSize), r.total) // about
 		file, err := r.fs.Create(manifest.TableName(r.dir, n))
 		if err != nil {
 			return compaction.Output{Number: n}, err
@@ -423,7 +453,7 @@ func (r *repairer) mergeOne(j *mergeJob) (_ *compaction.Result, err error) {
 		}
 		return out, nil
 	}
-	return compaction.Run(context.Background(), job)
+	return compaction.Run(r.ctx, job)
 }
 
 // finishVersions gives the families of the new MANIFEST their files.

@@ -1,6 +1,7 @@
 package flatrock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,12 +34,26 @@ type repairTable struct {
 func (r *repairer) inspectTables() error {
 	numbers := r.files[manifest.KindTable]
 	slices.Sort(numbers)
-	for _, n := range numbers {
-		path := manifest.TableName(r.dir, n)
-		if _, err := r.fs.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			path = manifest.OldTableName(r.dir, n)
+	paths, sizes := make([]string, len(numbers)), make([]int64, len(numbers))
+	for i, n := range numbers {
+		paths[i] = manifest.TableName(r.dir, n)
+		info, err := r.fs.Stat(paths[i])
+		if errors.Is(err, fs.ErrNotExist) {
+			paths[i] = manifest.OldTableName(r.dir, n)
+			info, err = r.fs.Stat(paths[i])
+		}
+		if err == nil { // reading it will tell
+			sizes[i] = info.Size()
+			r.total += sizes[i]
+		}
+	}
+	for i, n := range numbers {
+		path := paths[i]
+		if err := r.begin(path); err != nil {
+			return err
 		}
 		t, err := r.inspect(path, n)
+		r.done += sizes[i]
 		switch {
 		case errors.Is(err, ErrCorruption), errors.Is(err, ErrNotSupported):
 			r.setAside(filepath.Base(path), err.Error())
@@ -49,6 +64,17 @@ func (r *repairer) inspectTables() error {
 		default:
 			r.tables = append(r.tables, t)
 		}
+	}
+	return nil
+}
+
+// begin tells which table file comes next, unless the context is done.
+func (r *repairer) begin(path string) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if r.tell != nil {
+		r.tell(filepath.Base(path), r.done, r.total)
 	}
 	return nil
 }
@@ -109,10 +135,10 @@ func (r *repairer) inspectAs(path string, number uint64, c Comparator) (t *repai
 		t.meta.TailSize = uint64(s.Size()) - p.TailStartOffset
 	}
 	err = guarded(func() error {
-		if err := s.VerifyChecksums(); err != nil {
+		if err := s.verify(r.ctx); err != nil {
 			return err
 		}
-		return t.walk(s)
+		return t.walk(r.ctx, s)
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +153,7 @@ func (r *repairer) inspectAs(path string, number uint64, c Comparator) (t *repai
 }
 
 // walk takes the bounds of all entries.
-func (t *repairTable) walk(s *SstFileReader) error {
+func (t *repairTable) walk(ctx context.Context, s *SstFileReader) error {
 	m, o := t.meta, s.order
 	tombs := s.reader().Tombstones()
 	grow := func(key []byte, trailer uint64, endOnly bool) {
@@ -153,7 +179,9 @@ func (t *repairTable) walk(s *SstFileReader) error {
 		} else if !t.plain && o.CompareInternal(last, lastTrailer, key, trailer) >= 0 {
 			return keys.Corruptf(filepath.Base(t.path), -1, "entry %d is not above the one before it", t.entries)
 		}
-		seen(keys.Seq(trailer))
+		if seen(keys.Seq(trailer)); t.entries%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		last, lastTrailer = append(last[:0], key...), trailer
 		if keys.KindOf(trailer) == keys.KindBlobIndex {
 			i, err := blob.DecodeIndex(it.Value())
@@ -189,6 +217,9 @@ func (r *repairer) inspectBlobs() error {
 		return nil
 	}
 	for _, n := range r.files[manifest.KindBlob] {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
 		path := manifest.BlobName(r.dir, n)
 		f, err := r.fs.Open(path)
 		if err != nil {
@@ -200,10 +231,11 @@ func (r *repairer) inspectBlobs() error {
 		}
 		b, err := blob.Open(f)
 		if err == nil {
+			b.Limit(r.db.opts.MaxDecompressedSize)
 			a := manifest.BlobAddition{Number: n, Bytes: uint64(max(size-62, 0))} // without header and footer
 			err = b.Each(func(blob.Record) error {
 				a.Count++
-				return nil
+				return r.ctx.Err()
 			})
 			if err == nil {
 				r.blobs[b.Family()] = append(r.blobs[b.Family()], a)

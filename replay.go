@@ -9,9 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/tracefile"
-	"github.com/flatrock-db/flatrock/internal/wal"
 )
 
 // TraceOp is the kind of an operation in a query trace.
@@ -221,36 +219,11 @@ func (p *Replayer) family(id uint32) (*ColumnFamily, error) {
 
 // write commits what a batch of the log's form says.
 func (p *Replayer) write(rep []byte) error {
-	var b Batch
-	var op wal.Op
-	ops := wal.Decode(rep)
-	for ops.Next(&op) {
-		if !op.Counts() {
-			continue // annotations, and marks of transactions
-		}
-		cf, err := p.family(op.CF)
-		if err != nil {
-			return err
-		}
-		switch op.Kind {
-		case keys.KindValue:
-			b.Put(cf, op.Key, op.Value)
-		case keys.KindDelete:
-			b.Delete(cf, op.Key)
-		case keys.KindSingleDelete:
-			b.SingleDelete(cf, op.Key)
-		case keys.KindMerge:
-			b.Merge(cf, op.Key, op.Value)
-		case keys.KindRangeDelete:
-			b.DeleteRange(cf, op.Key, op.Value)
-		default:
-			return fmt.Errorf("%w: replaying a write of kind %v", ErrNotSupported, op.Kind)
-		}
-	}
-	if err := ops.Err(); err != nil {
+	b, err := loadBatch(rep, p.family)
+	if err != nil {
 		return err
 	}
-	return p.db.Write(nil, &b)
+	return p.db.Write(nil, b)
 }
 
 // Replay executes the operations that have not been read yet, each at its time relative to the

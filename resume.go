@@ -89,8 +89,10 @@ func (db *DB) repairWriteSide(b *backgroundError) error {
 			return err
 		}
 	}
-	// The first failure names the error; a later one may have hurt the log all the same.
-	if !b.hurtsLogs() && db.wal.w.Err() == nil {
+	// The first failure names the error; a later one may have hurt the log all the same. Then the logs so
+	// far are hurt until nobody needs them, however many attempts that takes.
+	db.logsHurt = db.logsHurt || b.hurtsLogs() || db.wal.w.Err() != nil
+	if !db.logsHurt {
 		return nil
 	}
 	if err := db.replaceLog(); err != nil {
@@ -119,6 +121,7 @@ func (db *DB) repairWriteSide(b *backgroundError) error {
 		}
 		return err
 	}
+	db.logsHurt = false
 	return nil
 }
 
@@ -176,7 +179,7 @@ func (db *DB) replaceLog() error {
 		if err != nil {
 			return err
 		}
-		cf.shelve(m)
+		cf.shelve(m, log.number)
 	}
 	return nil
 }

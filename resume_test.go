@@ -344,3 +344,76 @@ func TestCancelAllBackgroundWork(t *testing.T) {
 		}
 	})
 }
+
+// TestResumeThatFailsRemembersTheTornLog: the first attempt begins a new log, and fails before the families need the
+// torn one no more. The next one must not take the new log for a sign that all is well.
+func TestResumeThatFailsRemembersTheTornLog(t *testing.T) {
+	ctx := context.Background()
+	mem := mmapfs.NewMem()
+	fault := mmapfs.NewFault(mem)
+	o := &Options{CreateIfMissing: true, CreateMissingColumnFamilies: true, WALWriteMode: WALWrite, ColumnFamilies: []ColumnFamilyDescriptor{{Name: "other"}},
+		ColumnFamily: &ColumnFamilyOptions{MaxWriteBufferNumber: 9, MinWriteBufferNumberToMerge: 5}} // it keeps what it has in memory
+	db := mustOpen(t, fault, o)
+	other := db.ColumnFamily("other")
+	for _, cf := range db.ColumnFamilies() {
+		if err := cf.Put(nil, []byte("key"), []byte("before")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := db.GetCurrentWalFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := false
+	fault.SetHook(func(op mmapfs.Op, name string) error {
+		if op != mmapfs.OpWrite || name != log.PathName || torn {
+			return nil
+		}
+		// A compaction has just failed, and now a write does in its middle.
+		torn = true
+		db.fail("compaction", mmapfs.ErrInjected)
+		f, err := mem.OpenReadWrite(name)
+		if err == nil {
+			_, err = f.WriteAt([]byte{1, 2, 3, 4, 0x50, 0x01, 1, 'h', 'a', 'l', 'f'}, int64(log.SizeFileBytes))
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Error(err)
+		}
+		return mmapfs.ErrInjected
+	})
+	if err := other.Put(nil, []byte("key"), []byte("failed")); !torn || !errors.Is(err, mmapfs.ErrInjected) {
+		t.Fatalf("a write that fails in its middle: %v", err)
+	}
+	fault.SetHook(func(op mmapfs.Op, name string) error {
+		if op == mmapfs.OpCreate && strings.HasSuffix(name, ".sst") || op == mmapfs.OpTruncate { // nor can the log be made whole
+			return mmapfs.ErrInjected
+		}
+		return nil
+	})
+	if err := db.Resume(ctx); !errors.Is(err, mmapfs.ErrInjected) {
+		t.Fatalf("the first attempt: %v", err)
+	}
+	fault.SetHook(nil)
+	if err := db.Resume(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Flush(ctx, nil); err != nil { // and no log says that it goes on behind the torn one
+		t.Fatal(err)
+	}
+	for what, fsys := range map[string]*mmapfs.MemFS{"killed": mem.Kill(), "power loss": mem.Crash(nil)} {
+		again, err := Open("/db", &Options{FS: fsys})
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		for _, cf := range again.ColumnFamilies() {
+			if v, err := cf.Get(nil, []byte("key"), nil); err != nil || string(v) != "before" {
+				t.Errorf("%s: %s has %q, %v", what, cf.Name(), v, err)
+			}
+		}
+		again.Close()
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}

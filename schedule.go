@@ -12,6 +12,8 @@ import (
 // schedule is what runs in the background. Guarded by db.mu.
 type schedule struct {
 	flushes, compactions int  // under way
+	bottom               int  // those of the compactions that are the bottom pool's
+	bottomRunning        int  // and do not wait for a place in it
 	exclusive            int  // calls of CompactRange that let no other compaction begin
 	manualDisabled       int  // calls of DisableManualCompaction that were not taken back yet
 	paused               int  // calls of PauseBackgroundWork that were not continued yet
@@ -54,7 +56,7 @@ func (db *DB) nextJobLocked() (job func()) {
 		return nil
 	}
 	if flushes, _ := db.mutable().jobLimits(); db.sched.flushes < flushes {
-		if db.opts.AtomicFlush {
+		if db.opts.AtomicFlush == On {
 			if job := db.atomicFlushJobLocked(); job != nil {
 				return job
 			}
@@ -80,7 +82,7 @@ func (o *Options) jobLimits() (flushes, compactions int) {
 // time unless some family falls behind.
 func (db *DB) nextCompactionLocked() (job func()) {
 	_, limit := db.mutable().jobLimits()
-	if db.sched.compactions >= limit {
+	if db.sched.compactions-db.sched.bottom >= limit {
 		return nil
 	}
 	waiting := map[*ColumnFamily]bool{} // for running compactions to end
@@ -99,7 +101,7 @@ func (db *DB) nextCompactionLocked() (job func()) {
 		}
 		return db.compactionJobLocked(m.ctx, m.cf, choice, m)
 	}
-	if db.sched.held || db.sched.exclusive > 0 || db.sched.compactions > 0 && !db.speedupLocked() {
+	if db.sched.held || db.sched.exclusive > 0 || db.sched.compactions > db.sched.bottom && !db.speedupLocked() {
 		return nil
 	}
 	for _, cf := range rotated(db.families, db.sched.nextCompaction) {
@@ -111,6 +113,9 @@ func (db *DB) nextCompactionLocked() (job func()) {
 			continue
 		}
 		db.sched.nextCompaction = cf.id + 1
+		if db.opts.BottomPriorityCompactions > 0 && choice.OutputLevel > 0 && choice.OutputLevel == cf.files.version.NumLevels()-1 && !choice.TrivialMove {
+			return db.bottomJobLocked(cf, choice)
+		}
 		return db.compactionJobLocked(db.lifetime, cf, choice, nil)
 	}
 	return nil
@@ -155,6 +160,27 @@ func (db *DB) compactionJobLocked(ctx context.Context, cf *ColumnFamily, choice 
 			m.stepEnded(db, err)
 		}
 		db.updateStallLocked()
+	}
+}
+
+// bottomJobLocked is compactionJobLocked for the bottom pool. While that is full the job waits;
+// its files are taken, so that pickers go on with others.
+func (db *DB) bottomJobLocked(cf *ColumnFamily, choice *compaction.Choice) func() {
+	job := db.compactionJobLocked(db.lifetime, cf, choice, nil)
+	db.sched.bottom++
+	return func() {
+		db.mu.Lock()
+		for db.sched.bottomRunning >= db.opts.BottomPriorityCompactions {
+			db.work.Wait()
+		}
+		db.sched.bottomRunning++
+		db.mu.Unlock()
+		job()
+		db.mu.Lock()
+		db.sched.bottom--
+		db.sched.bottomRunning--
+		db.work.Broadcast()
+		db.mu.Unlock()
 	}
 }
 

@@ -31,11 +31,14 @@ func sampleOf(oneIn int) uint32 { return uint32(min(max(oneIn, 0), math.MaxInt32
 // scrubPause is how long the scrub rests after a pass, and how long it may sleep ahead.
 const scrubPause = time.Second
 
-// startScrub begins to scrub if a family asks for it.
+// startScrub begins to scrub if a family asks for it and nothing scrubs yet: when Open is
+// done, and when a family is made later. Close must not be waiting for the workers yet.
 func (db *DB) startScrub() {
 	for _, cf := range db.ColumnFamilies() {
 		if o, ok := cf.opts.Table.(PlainTableOptions); ok && o.ScrubBytesPerSecond > 0 {
-			db.workers.Go(db.scrubLoop)
+			if db.scrubbing.CompareAndSwap(false, true) {
+				db.workers.Go(db.scrubLoop)
+			}
 			return
 		}
 	}

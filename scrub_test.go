@@ -131,3 +131,34 @@ func TestScrubLetsFilesGo(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestScrubCoversFamiliesMadeLater: no family asked for it when the database was opened.
+func TestScrubCoversFamiliesMadeLater(t *testing.T) {
+	db, err := Open(t.TempDir(), &Options{CreateIfMissing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	cf, err := db.CreateColumnFamily("later", &ColumnFamilyOptions{
+		Table:    PlainTableOptions{Memory: MemoryNone, ScrubBytesPerSecond: 1 << 30},
+		MemTable: MemTableOptions{Kind: HashSkipList}, PrefixExtractor: FixedPrefix(3),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if err := cf.Put(nil, fmt.Appendf(nil, "key%04d", i), []byte("a value")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cf.Flush(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for db.Metrics().ScrubbedBytes == 0 {
+		runtime.Gosched()
+	}
+}

@@ -27,6 +27,9 @@ type secondary struct {
 	state *manifest.State
 	logs  map[uint64]*followedLog
 	seq   uint64 // of the newest write that was applied
+	// settled asks that the MANIFEST has not grown while the logs were read: what is ingested is in no log,
+	// and would be missing below writes that came later.
+	settled bool
 }
 
 // followedLog is how far a log was read.
@@ -39,8 +42,12 @@ type followedLog struct {
 // together, and the next try will.
 var errMoved = errors.New("flatrock: the primary has moved on")
 
-// followTries is how often a catch-up begins again when the primary moves on meanwhile.
-const followTries = 50
+// followTries is how often a catch-up begins again when the primary moves on meanwhile; after
+// ingestTries of them a MANIFEST that has grown is no reason any more, if nothing is missing.
+const (
+	followTries = 50
+	ingestTries = 40
+)
 
 // OpenAsSecondary opens a database read-only that another process, or this one, has
 // open and writes to, RocksDB included. It shows the state of the moment of opening;
@@ -53,15 +60,15 @@ func OpenAsSecondary(dir string, o *Options) (db *DB, err error) {
 		opts = *o
 	}
 	opts.ReadOnly = true
-	for range followTries {
+	for try := range followTries {
 		if db, err = newDB(dir, &opts); err != nil {
 			return nil, err
 		}
-		db.secondary = &secondary{logs: map[uint64]*followedLog{}}
+		db.secondary = &secondary{logs: map[uint64]*followedLog{}, settled: try < ingestTries}
 		if err = db.open(); err == nil {
 			return db, nil
 		}
-		err = errors.Join(err, db.abandon())
+		err = db.abandon(err)
 		if !moved(err) {
 			return nil, err
 		}
@@ -78,9 +85,14 @@ func moved(err error) bool {
 	return errors.As(err, &c) && c.Offset < 0 // the MANIFEST names a file that is gone
 }
 
+// ErrSecondaryStale matches the error of TryCatchUpWithPrimary after the primary has taken back
+// what its MANIFEST held already: it could not make sure of an edit that the secondary has
+// read, and went on without it. The secondary stays what it was; to follow, open it anew.
+var ErrSecondaryStale = errors.New("flatrock: the secondary must be opened anew")
+
 // TryCatchUpWithPrimary moves a secondary on to what the primary has written by now.
-// Reads that begin before it returns see the state before or a newer one. RocksDB:
-// TryCatchUpWithPrimary.
+// Reads that begin before it returns see the state before or a newer one. After an error it
+// may be called again, but for ErrSecondaryStale. RocksDB: TryCatchUpWithPrimary.
 func (db *DB) TryCatchUpWithPrimary() (err error) {
 	s := db.secondary
 	if s == nil {
@@ -88,10 +100,11 @@ func (db *DB) TryCatchUpWithPrimary() (err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for range followTries {
+	for try := range followTries {
 		if db.closed.Load() {
 			return ErrClosed
 		}
+		s.settled = try < ingestTries
 		if err = db.catchUp(); err == nil || !moved(err) {
 			return err
 		}
@@ -114,10 +127,16 @@ func (db *DB) openSecondary(state *manifest.State) error {
 
 func (db *DB) catchUp() error {
 	s := db.secondary
-	st, err := s.state.Advance(db.fs, db.dir, db.recoverOptions(nil))
+	st, err := db.advance(s.state)
 	if err != nil {
 		return err
 	}
+	if behind(st, s.state) {
+		return fmt.Errorf("%w: %w: the MANIFEST lacks what it held when it was read last", errMoved, ErrSecondaryStale)
+	}
+	// Also if the rest fails: logs are read with regard to it, and what it says is in
+	// files is passed over in them for good.
+	s.state = st
 	if err := db.followFamilies(st); err != nil {
 		return err
 	}
@@ -136,10 +155,11 @@ func (db *DB) catchUp() error {
 	}()
 	for _, f := range st.Families {
 		cf := db.byID.Load().byID[f.ID]
-		if cf.files.version == f.Version {
+		db.mu.Lock()
+		if cf.files.version == f.Version { // a file that was brought into memory changes the set all the same
+			db.mu.Unlock()
 			continue
 		}
-		db.mu.Lock()
 		files, err := cf.newFileSet(f.Version)
 		if err == nil {
 			files.refs++
@@ -184,9 +204,59 @@ func (db *DB) catchUp() error {
 		cf.publish(cf.active, cf.immutables, cf.files)
 	}
 	db.mu.Unlock()
-	s.state = st
 	db.retirePublished()
 	return nil
+}
+
+// advance reads the MANIFEST on from st. Families that are new to st have the levels of the newest
+// OPTIONS file, not those of an earlier family of their name.
+func (db *DB) advance(st *manifest.State) (*manifest.State, error) {
+	o := db.recoverOptions(nil)
+	var stored storedOptions
+	var unread error
+	isNew := false
+	o.NumLevels = func(family string) int {
+		if isNew = true; stored == nil {
+			if stored, unread = db.loadOptions(); unread != nil {
+				stored = storedOptions{}
+			}
+		}
+		if f := db.familyOptions(family, stored); f != nil {
+			return f.withDefaults().NumLevels
+		}
+		return 0
+	}
+	next, err := st.Advance(db.fs, db.dir, o)
+	if err != nil && isNew { // there may be an OPTIONS file by now that knows better
+		err = errors.Join(fmt.Errorf("%w: %w", errMoved, err), unread)
+	}
+	return next, err
+}
+
+// behind reports whether a state lacks what an earlier one had. Either the end of the MANIFEST
+// could not be read, which looks as if it was still being written, and the next try finds it;
+// or the primary could not write an edit that was read here, and has begun a MANIFEST without
+// it. Then logs were passed over that it needs, and writes were applied whose numbers it
+// has given to others.
+func behind(st, earlier *manifest.State) bool {
+	if st.NextFileNumber < earlier.NextFileNumber || st.LastSeq < earlier.LastSeq || st.MaxColumnFamily < earlier.MaxColumnFamily {
+		return true
+	}
+	for _, f := range st.Families {
+		if e := earlier.Family(f.ID); e != nil && f.LogNumber < e.LogNumber {
+			return true
+		}
+	}
+	return false
+}
+
+// unsure says of an error with a family of a secondary that the OPTIONS file may have told of another
+// family that now has its name.
+func (db *DB) unsure(name string, err error) error {
+	if db.secondary == nil || db.familyOptions(name, nil) != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errMoved, err)
 }
 
 // followFamilies makes the families that are new, and drops those that are gone.
@@ -203,18 +273,14 @@ func (db *DB) followFamilies(st *manifest.State) error {
 				return err
 			}
 		}
-		o := db.familyOptions(f.Name, stored)
-		if o == nil && f.Comparator == ReverseBytewise.Name() {
-			o = &ColumnFamilyOptions{Comparator: ReverseBytewise}
-		}
-		cf, err := db.newColumnFamily(f.ID, f.Name, o)
+		cf, err := db.newColumnFamily(f.ID, f.Name, db.optionsFor(f, stored))
 		if err != nil {
 			return err
 		}
 		cf.markRangeDeletes(f.Features)
 		cf.logNumber = f.LogNumber
 		if err := cf.start(f.Version, f.LogNumber); err != nil {
-			return err
+			return db.unsure(f.Name, err)
 		}
 		families = append(families, cf)
 	}
@@ -254,11 +320,8 @@ func (db *DB) applyLogs(st *manifest.State) error {
 	slices.Sort(logs)
 	if len(logs) == 0 || logs[0] > st.MinLogNumber() {
 		// Either it was never there, or what it held is in files that a newer MANIFEST has.
-		switch now, err := st.Advance(db.fs, db.dir, db.recoverOptions(nil)); {
-		case err != nil:
+		if err := db.unmoved(st); err != nil {
 			return err
-		case now != st:
-			return errMoved
 		}
 	}
 	for number := range db.secondary.logs {
@@ -274,7 +337,19 @@ func (db *DB) applyLogs(st *manifest.State) error {
 			return err
 		}
 	}
+	if db.secondary.settled {
+		return db.unmoved(st)
+	}
 	return nil
+}
+
+// unmoved is errMoved if the MANIFEST has more than st by now.
+func (db *DB) unmoved(st *manifest.State) error {
+	now, err := db.advance(st)
+	if err == nil && now != st {
+		err = errMoved
+	}
+	return err
 }
 
 // startLog gives the families memtables for the writes of a log.
@@ -291,7 +366,7 @@ func (db *DB) startLog(st *manifest.State, number uint64) error {
 		if err != nil {
 			return err
 		}
-		cf.shelve(m)
+		cf.shelve(m, number)
 	}
 	return nil
 }
@@ -309,7 +384,11 @@ func (db *DB) applyLog(st *manifest.State, number uint64, last bool) (err error)
 		if l.zip {
 			from = 0
 		}
-		return wal.OpenAt(db.fs, path, number, wal.TolerateCorruptedTailRecords, from)
+		in, err := wal.OpenAt(db.fs, path, number, wal.TolerateCorruptedTailRecords, from)
+		if err == nil {
+			in.Limit(db.opts.MaxDecompressedSize)
+		}
+		return in, err
 	}
 	in, err := open()
 	if err != nil {
@@ -386,7 +465,7 @@ func (cf *ColumnFamily) applyFollowed(log, seq uint64, op *wal.Op) error {
 		if err != nil {
 			return err
 		}
-		cf.shelve(m)
+		cf.shelve(m, log+1)
 	}
 	p := prepared{cf: cf, key: op.Key, value: op.Value, kind: op.Kind}
 	p.prefixLen, p.hash = cf.opts.PrefixExtractor.Hash(op.Key)

@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/flatrock-db/flatrock/internal/manifest"
 	"github.com/flatrock-db/flatrock/mmapfs"
 )
 
@@ -99,6 +101,15 @@ func TestSecondaryFollows(t *testing.T) {
 				if n := len(follower.ColumnFamilies()); n != len(now) {
 					t.Fatalf("round %d: %d families, want %d", round, n, len(now))
 				}
+			}
+			its, err := follower.NewIterators(nil, follower.ColumnFamilies())
+			must(err)
+			for _, it := range its {
+				must(it.Close())
+			}
+			if results, err := follower.MultiGetFamilies(nil, []*ColumnFamily{nil, follower.ColumnFamily("plain")}, [][]byte{[]byte("none"), []byte("none")}, nil); err != nil ||
+				!errors.Is(results[0].Err, ErrNotFound) || !errors.Is(results[1].Err, ErrNotFound) {
+				t.Errorf("MultiGet over families of a secondary: %v, %v", results, err)
 			}
 			if err := follower.Put(nil, []byte("k"), nil); !errors.Is(err, ErrReadOnly) {
 				t.Errorf("Put into a secondary: %v", err)
@@ -267,6 +278,134 @@ func TestSecondaryReadsAgainWhatWasZeros(t *testing.T) {
 			if _, err := follower.Get(nil, fmt.Appendf(nil, "%03d", i), nil); err != nil {
 				t.Fatalf("key %d of %d: %v", i, n, err)
 			}
+		}
+	}
+}
+
+// TestSecondaryOutlivesAnEditTakenBack: one that it has read, but of which the primary could
+// not make sure, and which Resume has made good.
+func TestSecondaryOutlivesAnEditTakenBack(t *testing.T) {
+	mem := mmapfs.NewMem()
+	fault := mmapfs.NewFault(mem)
+	db := mustOpen(t, fault, &Options{CreateIfMissing: true})
+	second := func() *DB {
+		s, err := OpenAsSecondary(db.dir, &Options{FS: mem})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	put := func(key string) {
+		t.Helper()
+		if err := db.Put(nil, []byte(key), []byte("v")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(s *DB, key string) {
+		t.Helper()
+		if v, err := s.Get(nil, []byte(key), nil); err != nil || string(v) != "v" {
+			t.Errorf("%s: %q, %v", key, v, err)
+		}
+	}
+	put("first")
+	s := second()
+	has(s, "first")
+	fault.SetHook(func(op mmapfs.Op, name string) error {
+		if op&mmapfs.OpSync != 0 && strings.Contains(name, "MANIFEST") {
+			return errors.New("the disk is away")
+		}
+		return nil
+	})
+	if err := db.Flush(t.Context(), nil); err == nil {
+		t.Fatal("a flush whose edit could not be synced")
+	}
+	if err := s.TryCatchUpWithPrimary(); err != nil {
+		t.Fatal(err) // it reads the edit
+	}
+	has(s, "first")
+	fault.SetHook(nil)
+	if err := db.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put("second")
+	if err := s.TryCatchUpWithPrimary(); err != nil {
+		t.Fatal(err)
+	}
+	has(s, "first")
+	has(s, "second")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	s = second()
+	has(s, "first")
+	has(s, "second")
+	if err := errors.Join(s.Close(), db.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSecondaryKnowsAStateThatWentBack: each number that only grows, and each family's log.
+func TestSecondaryKnowsAStateThatWentBack(t *testing.T) {
+	at := func(change func(*manifest.State)) *manifest.State {
+		st := &manifest.State{NextFileNumber: 20, LastSeq: 100, MaxColumnFamily: 1,
+			Families: []*manifest.ColumnFamily{{ID: 0, LogNumber: 7}, {ID: 1, LogNumber: 9}}}
+		change(st)
+		return st
+	}
+	earlier := at(func(*manifest.State) {})
+	for name, c := range map[string]struct {
+		change func(*manifest.State)
+		behind bool
+	}{
+		"the same":       {func(*manifest.State) {}, false},
+		"newer":          {func(s *manifest.State) { s.NextFileNumber, s.LastSeq, s.Families[0].LogNumber = 21, 101, 9 }, false},
+		"a family gone":  {func(s *manifest.State) { s.Families = s.Families[:1] }, false},
+		"files":          {func(s *manifest.State) { s.NextFileNumber-- }, true},
+		"writes":         {func(s *manifest.State) { s.LastSeq-- }, true},
+		"families":       {func(s *manifest.State) { s.MaxColumnFamily-- }, true},
+		"a family's log": {func(s *manifest.State) { s.LastSeq++; s.Families[1].LogNumber-- }, true},
+	} {
+		if got := behind(at(c.change), earlier); got != c.behind {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if !moved(fmt.Errorf("%w: %w", errMoved, ErrSecondaryStale)) {
+		t.Error("it is not tried again")
+	}
+}
+
+// TestSecondaryCatchesUpWhileFilesAreLoaded: a file that is brought into memory in the background gives its
+// family another set of files while a catch-up looks at it.
+func TestSecondaryCatchesUpWhileFilesAreLoaded(t *testing.T) {
+	mem := mmapfs.NewMem()
+	o := &Options{FS: mem, CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+		DisableAutoCompactions: true, PrefixExtractor: FixedPrefix(2), Table: PlainTableOptions{Memory: MemoryResident, LoadInBackground: On}}}
+	primary, err := Open("/db", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer primary.Close()
+	const files = 12
+	for i := range files {
+		if err := errors.Join(primary.Put(nil, fmt.Appendf(nil, "key%02d", i), []byte("v")), primary.Flush(context.Background(), nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		follower, err := OpenAsSecondary("/db", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range files {
+			if err := follower.TryCatchUpWithPrimary(); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := follower.Get(nil, fmt.Appendf(nil, "key%02d", i), nil); err != nil || string(v) != "v" {
+				t.Fatalf("%q %v", v, err)
+			}
+		}
+		if err := follower.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -137,6 +137,13 @@ func (l *snapshotList) oldestTime() uint64 {
 	return uint64(l.times[0])
 }
 
+// count is how many snapshots there are, several of one moment each for itself.
+func (l *snapshotList) count() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(len(l.seqs))
+}
+
 // list returns the distinct sequence numbers, ascending.
 func (l *snapshotList) list() []uint64 {
 	l.mu.Lock()

@@ -1,6 +1,7 @@
 package flatrock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -29,6 +30,9 @@ type SstFileReaderOptions struct {
 	BlockCacheSize int64
 	// AllowMmapReads reads a block-based file through a mapping. Plain tables always are.
 	AllowMmapReads bool
+	// MaxDecompressedSize is the largest block in bytes that is decompressed; see Options.
+	// Zero means what the format allows, 2 GiB.
+	MaxDecompressedSize int64
 	// FS is where the file lies. Nil means the operating system (mmapfs.OS).
 	FS mmapfs.FS
 }
@@ -120,8 +124,9 @@ func (r *SstFileReader) open(path string, o *SstFileReaderOptions) error {
 	}
 	ro := blocktable.ReaderOptions{
 		Order: r.order, Extractor: r.opts.PrefixExtractor,
-		VerifyChecksums: true, Mmap: o.AllowMmapReads,
-		Protection: r.opts.BlockProtectionBytesPerKey, NoReread: r.opts.BlockDamageFailsReads,
+		VerifyChecksums: true, Mmap: o.AllowMmapReads, CopyFromMapping: true,
+		MaxDecompressed: o.MaxDecompressedSize,
+		Protection:      r.opts.BlockProtectionBytesPerKey, NoReread: r.opts.BlockDamageFailsReads,
 	}
 	if o.BlockCacheSize > 0 && r.cache == nil {
 		if r.cache, err = blockcache.New(blockcache.Options{Capacity: o.BlockCacheSize}); err != nil {
@@ -334,7 +339,10 @@ func (w *sstWalk) step(move func() bool) {
 
 // VerifyChecksums reads the whole file and checks every checksum in it. Errors
 // match ErrCorruption and name the file and the offset.
-func (r *SstFileReader) VerifyChecksums() error { return r.reader().VerifyChecksums() }
+func (r *SstFileReader) VerifyChecksums() error { return r.verify(context.Background()) }
+
+// verify is VerifyChecksums until the context ends.
+func (r *SstFileReader) verify(ctx context.Context) error { return r.reader().VerifyChecksums(ctx) }
 
 // Close closes the file. The caller has closed all iterators.
 func (r *SstFileReader) Close() error {

@@ -3,6 +3,7 @@ package flatrock
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -60,7 +61,8 @@ type ExternalFileInfo struct {
 // externalIdentity is what RocksDB's SstFileWriter records as the database.
 const externalIdentity = "SST Writer"
 
-// NewSstFileWriter creates the file at path, or empties the one that is there. Errors match
+// NewSstFileWriter creates the file at path, in the place of one that is there: that may be the file of a
+// database as well, which an ingestion has moved by a link, and stays what it is. Errors match
 // ErrInvalidArgument or come from the file system. Finish or Close must follow.
 func NewSstFileWriter(path string, o *SstFileWriterOptions) (*SstFileWriter, error) {
 	if o == nil {
@@ -97,6 +99,9 @@ func NewSstFileWriter(path string, o *SstFileWriterOptions) (*SstFileWriter, err
 	s.info.Path, s.info.Version = path, 2
 	if s.fs == nil {
 		s.fs = mmapfs.OS
+	}
+	if err := s.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	f, err := s.fs.Create(path)
 	if err != nil {

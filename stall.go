@@ -96,6 +96,8 @@ func (db *DB) assessLocked(cf *ColumnFamily) {
 	switch {
 	case s.cause == stallNone:
 		if delays != nil {
+			// What LowPri writes may have stays: they wait as long as compactions are behind at all.
+			db.lowPri.SetBytesPerSec(db.delays.rate / 4)
 			db.delays.reward()
 		}
 	case !s.cause.stops():
@@ -153,9 +155,11 @@ func speedupFiles(o *ColumnFamilyOptions) int {
 }
 
 // waitOutStall holds the leader, and so all writers, while some family stops writes.
-func (db *DB) waitOutStall() error {
+// With noSlowdown it fails instead.
+func (db *DB) waitOutStall(noSlowdown bool) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	defer db.queue.end()
 	for {
 		if db.background != nil {
 			return db.background
@@ -167,6 +171,10 @@ func (db *DB) waitOutStall() error {
 		if cf == nil {
 			return nil
 		}
+		if noSlowdown {
+			return errWriteStall
+		}
+		db.queue.begin()
 		start, cause := time.Now(), cf.stall.cause
 		db.work.Wait()
 		db.addStallLocked(cf, cause, time.Since(start))
@@ -183,19 +191,26 @@ func (db *DB) addStallLocked(cf *ColumnFamily, cause stallCause, d time.Duration
 }
 
 // delay makes a group of so many bytes wait its turn while writes are delayed. It
-// ends early when they no longer are. Only the commit leader calls it.
-func (db *DB) delay(bytes int64) {
+// ends early when they no longer are. With noSlowdown it fails instead of waiting. Only
+// the commit leader calls it.
+func (db *DB) delay(bytes int64, noSlowdown bool) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	_, cf := db.stallsLocked()
 	if cf == nil {
-		return
+		return nil
 	}
 	start := time.Now()
-	wait := db.delays.take(start, bytes)
-	if wait <= 0 {
-		return
+	after := db.delays
+	wait := after.take(start, bytes)
+	if wait > 0 && noSlowdown {
+		return errWriteStall // and takes nothing from those who wait
 	}
+	if db.delays = after; wait <= 0 {
+		return nil
+	}
+	db.queue.begin()
+	defer db.queue.end()
 	over := false
 	timer := time.AfterFunc(wait, func() {
 		db.mu.Lock()
@@ -212,6 +227,7 @@ func (db *DB) delay(bytes int64) {
 		}
 	}
 	db.addStallLocked(cf, cause, time.Since(start))
+	return nil
 }
 
 // delayedWrites is how fast writes go while they are delayed: RocksDB's write

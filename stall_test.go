@@ -2,6 +2,7 @@ package flatrock
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,7 +142,7 @@ func TestStopsAreNamedAndEnd(t *testing.T) {
 			if err := cf.Put(nil, []byte("key"), []byte("value")); err != nil {
 				t.Fatal(err)
 			}
-			if err := cf.Flush(context.Background(), nil); err != nil {
+			if err := cf.Flush(context.Background(), &FlushOptions{AllowWriteStall: true}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -197,7 +198,7 @@ func TestDelayedWritesEndEarly(t *testing.T) {
 			if err := db.Put(nil, []byte("key"), []byte("value")); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.Flush(context.Background(), nil); err != nil {
+			if err := db.Flush(context.Background(), &FlushOptions{AllowWriteStall: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -215,6 +216,65 @@ func TestDelayedWritesEndEarly(t *testing.T) {
 		}
 		if m := db.Metrics(); m.DelayedWriteRate != 0 || m.StallTime["level0-slowdown"] != 10*time.Second {
 			t.Errorf("rate %d, counted %v", m.DelayedWriteRate, m.StallTime)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestFlushWaitsForRoom: a flush that would stop writes waits until it would not, and writes go
+// on meanwhile; with AllowWriteStall it does not wait.
+func TestFlushWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := mmapfs.NewFault(mmapfs.NewMem())
+		db := mustOpen(t, fsys, &Options{CreateIfMissing: true, ColumnFamily: &ColumnFamilyOptions{
+			Level0FileNumCompactionTrigger: 2, Level0SlowdownWritesTrigger: 3, Level0StopWritesTrigger: 3, MinWriteBufferNumberToMerge: 2, MaxWriteBufferNumber: 3}})
+		release := make(chan struct{})
+		made := 0
+		fsys.SetHook(func(op mmapfs.Op, name string) error {
+			if op == mmapfs.OpCreate && strings.HasSuffix(name, ".sst") {
+				if made++; made == 3 { // after two flushes comes the compaction
+					<-release
+				}
+			}
+			return nil
+		})
+		put := func() {
+			t.Helper()
+			if err := db.Put(nil, []byte("key"), []byte("value")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			put()
+			if err := db.Flush(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put()
+		done := make(chan error, 2)
+		go func() { done <- db.Flush(context.Background(), nil) }()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("the flush stopped all writes: %v", err)
+		default:
+		}
+		put() // and they go on
+		gone, cancel := context.WithCancel(context.Background())
+		go func() { done <- db.Flush(gone, &FlushOptions{NoWait: true}) }()
+		synctest.Wait()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatalf("a flush whose context has ended: %v", err)
+		}
+		if f := db.Metrics().Families["default"]; f.Stall != "none" {
+			t.Errorf("stalled by a flush that waits: %s", f.Stall)
+		}
+		close(release)
+		if err := <-done; err != nil {
+			t.Fatal(err)
 		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)

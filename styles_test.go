@@ -342,6 +342,60 @@ func TestCompactRangePolicies(t *testing.T) {
 	}
 }
 
+// TestFewerLevelsThanThereWere: after all is moved up, the database opens with fewer levels, and
+// compactions stay within them.
+func TestFewerLevelsThanThereWere(t *testing.T) {
+	ctx := context.Background()
+	s := newStyleTest(t, &ColumnFamilyOptions{TTL: NoTTL, MaxBytesForLevelBase: 1000, MaxBytesForLevelMultiplier: 2, DisableAutoCompactions: true})
+	s.file(0, 10, "a")
+	s.must(s.db.CompactRange(ctx, &CompactRangeOptions{ChangeLevel: true, TargetLevel: 1}, nil, nil))
+	s.must(s.db.Close())
+	s.o.NumLevels, s.o.DisableAutoCompactions = 2, false
+	s.open()
+	s.settle()
+	s.want("with two levels", "0 1")
+	for i := range 4 {
+		s.file(i, 300, "b")
+	}
+	s.settle()
+	s.must(s.db.CompactRange(ctx, nil, nil, nil))
+	s.want("compacted", "0 1")
+	s.must(s.db.Close())
+	s.open()
+}
+
+// TestMoreLevelsThanOptionsSay: the OPTIONS file may be older than the families. What the caller says
+// counts; else a family has the levels that its files are in.
+func TestMoreLevelsThanOptionsSay(t *testing.T) {
+	s := newStyleTest(t, &ColumnFamilyOptions{NumLevels: 9})
+	s.file(0, 10, "a")
+	s.must(s.db.CompactRange(context.Background(), nil, nil, nil))
+	s.want("compacted", "0 0 0 0 0 0 0 0 1")
+	follower, err := OpenAsSecondary("db", &Options{FS: s.fs, ColumnFamily: &ColumnFamilyOptions{NumLevels: 8}})
+	if err == nil || !strings.Contains(err.Error(), "more levels than options.num_levels") {
+		t.Fatalf("%v: %v", follower, err)
+	}
+	names, err := s.fs.List("db")
+	s.must(err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "OPTIONS") {
+			s.must(s.fs.Remove("db/" + name))
+		}
+	}
+	follower, err = OpenAsSecondary("db", &Options{FS: s.fs})
+	s.must(err)
+	s.must(follower.Close())
+	s.must(s.db.Close())
+	s.o = nil
+	s.open()
+	s.want("without options", "0 0 0 0 0 0 0 0 1")
+	s.file(0, 10, "b")
+	s.must(s.db.CompactRange(context.Background(), nil, nil, nil))
+	if s.get("k00001") != "b" || s.db.DefaultColumnFamily().Options().NumLevels != 9 {
+		t.Errorf("%q in %d levels", s.get("k00001"), s.db.DefaultColumnFamily().Options().NumLevels)
+	}
+}
+
 func TestCompactFiles(t *testing.T) {
 	ctx := context.Background()
 	s := newStyleTest(t, &ColumnFamilyOptions{DisableAutoCompactions: true, TTL: NoTTL, Compression: NoCompression})

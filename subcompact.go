@@ -78,6 +78,7 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 		all.Created = append(all.Created, r.Created...)
 		all.BlobGarbage = append(all.BlobGarbage, r.BlobGarbage...)
 		all.Stats.Add(&r.Stats)
+		all.CPU += r.CPU
 		if all.MergeRefusals += r.MergeRefusals; all.MergeRefusal == nil {
 			all.MergeRefusal = r.MergeRefusal
 		}
@@ -100,9 +101,11 @@ func (cf *ColumnFamily) jobOf(ctx context.Context, choice *compaction.Choice, fi
 		KeepSeq:               choice.KeepSeq,
 		StretchFileSize:       int64(min(choice.StretchFileSize, uint64(cf.maxOutputSize()))),
 		AlignOutputs:          choice.AlignOutputs,
+		Aged:                  choice.Aged,
 		SplitKey:              choice.SplitKey,
 		Temperature:           choice.Temperature,
 		Uncompressed:          choice.Uncompressed,
+		CompressionLevel:      choice.CompressionLevel,
 		EpochNumber:           manifest.MinEpoch(choice.Files()),
 	}
 	for _, f := range choice.Files() {

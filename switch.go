@@ -6,16 +6,17 @@ import (
 )
 
 // makeRoomIn is the slow path of makeRoom: it waits out stalls, then makes the
-// family's memtable immutable if it is full or cannot take need bytes more.
+// family's memtable immutable if it is full or cannot take need bytes more. With
+// noSlowdown it fails instead of waiting.
 // Only the commit leader calls it.
-func (db *DB) makeRoomIn(cf *ColumnFamily, need int64) error {
+func (db *DB) makeRoomIn(cf *ColumnFamily, need int64, noSlowdown bool) error {
 	if limit := cf.maxMemtableBytes(); need > limit {
 		return fmt.Errorf("%w: a batch that takes %d bytes of column family %q: one memtable holds at most %d", ErrInvalidArgument, need, cf.name, limit)
 	}
-	if err := db.waitOutStall(); err != nil {
+	if err := db.waitOutStall(noSlowdown); err != nil {
 		return err
 	}
-	if !cf.active.full(cf.mutable().WriteBufferSize) && cf.active.mem.HasRoom(need) {
+	if !cf.active.full(cf.mutable().WriteBufferSize) && db.roomBeside(cf, need) {
 		return nil
 	}
 	return db.switchMemtables([]*ColumnFamily{cf}, need)
@@ -33,7 +34,8 @@ func (cf *ColumnFamily) maxMemtableBytes() int64 {
 // room for need bytes, and begins a new log unless the current one is empty.
 // Only the commit leader calls it.
 func (db *DB) switchMemtables(families []*ColumnFamily, need int64) error {
-	if db.opts.AtomicFlush {
+	db.pipe.drain() // what was logged goes into the memtables that it was meant for
+	if db.opts.AtomicFlush == On {
 		families = db.withUnflushed(families)
 	}
 	log, prev := db.wal, db.wal
@@ -63,6 +65,7 @@ func (db *DB) switchMemtables(families []*ColumnFamily, need int64) error {
 	for i, cf := range families {
 		cf.active.freeze(db)
 		if !cf.active.empty() { // else the read state before was the last to have it
+			cf.active.sealedAt = log.number
 			db.sealed(cf, cf.active)
 			cf.immutables = append([]*memState{cf.active}, cf.immutables...)
 		}

@@ -35,6 +35,7 @@ type tableHandle struct {
 	plain *plaintable.Reader
 	block *blocktable.Reader
 
+	modTime uint64         // unix seconds; zero where the MANIFEST or the file knows when it was written
 	cacheID uint64         // of a block-based table in the block cache
 	charged int64          // what the block cache gives up for the reader's own memory, in bytes
 	sample  uint32         // one read in so many of a plain table is checked; 0 for none
@@ -52,6 +53,7 @@ type tableHandle struct {
 // get finds the newest entry that look may see. A key that a range tombstone of
 // the file covers is reported as an entry of kind RangeDelete.
 func (h *tableHandle) get(look *keys.Lookup, pin *table.Pin) (value []byte, trailer uint64, ok bool, err error) {
+	near := h.tombs.Near(look.UserKey)
 	if h.plain != nil {
 		if value, trailer, ok, err = h.plain.Get(look, pin); h.sample != 0 && ok && h.sampled() {
 			err = h.checkSampled(value, len(look.UserKey))
@@ -59,11 +61,14 @@ func (h *tableHandle) get(look *keys.Lookup, pin *table.Pin) (value []byte, trai
 	} else {
 		value, trailer, ok, err = h.block.Get(look, pin)
 	}
+	if !near {
+		return value, trailer, ok, err
+	}
 	return h.hideCovered(look, pin, value, trailer, ok, err)
 }
 
 // hideCovered puts a range tombstone of the file that covers the key in the place
-// of what a read found, if that is older.
+// of what a read found, if that is older. It matters to keys that tombs says are near.
 func (h *tableHandle) hideCovered(look *keys.Lookup, pin *table.Pin, value []byte, trailer uint64, ok bool, err error) ([]byte, uint64, bool, error) {
 	if h.tombs != nil && err == nil {
 		if h.tombs.Protected() {
@@ -71,6 +76,9 @@ func (h *tableHandle) hideCovered(look *keys.Lookup, pin *table.Pin, value []byt
 				pin.Release()
 				return nil, 0, false, h.damagedTombstone(i)
 			}
+		}
+		if ok && keys.Seq(trailer) >= h.tombs.MaxSeq() {
+			return value, trailer, ok, err
 		}
 		cover := h.tombs.Cover(look.UserKey, look.Seq)
 		if cover > 0 && (!ok || keys.Seq(trailer) < cover) {
@@ -90,10 +98,17 @@ func (h *tableHandle) reader() table.Reader {
 }
 
 func (h *tableHandle) close() error {
+	if h.cf != nil {
+		h.cf.db.tablesOpen.Add(-1)
+	}
 	if h.charged > 0 {
 		h.cf.db.cache.AddCharge(blockcache.TableReaders, -h.charged)
 	}
-	return h.reader().Close()
+	err := h.reader().Close()
+	if h.cacheID != 0 {
+		h.cf.db.cache.Forget(h.cacheID) // nobody asks for these blocks again
+	}
+	return err
 }
 
 // anchors samples the keys of the file, at most about n of them: of a block-based
@@ -200,6 +215,11 @@ func (cf *ColumnFamily) openTableFile(meta *manifest.FileMetadata, level int, op
 	if err != nil {
 		return nil, fmt.Errorf("column family %q: %w", cf.name, err)
 	}
+	if p := h.reader().Properties(); meta.FileCreationTime == 0 && meta.OldestAncestorTime == 0 && p.FileCreationTime == 0 && p.CreationTime == 0 {
+		if info, err := db.fs.Stat(name); err == nil {
+			h.modTime = uint64(max(info.ModTime().Unix(), 0))
+		}
+	}
 	if db.opts.ChargeTableReaders && h.cacheID != 0 {
 		h.charged = h.block.MemoryUsage()
 		db.cache.AddCharge(blockcache.TableReaders, h.charged)
@@ -207,26 +227,28 @@ func (cf *ColumnFamily) openTableFile(meta *manifest.FileMetadata, level int, op
 	if ts := h.reader().Tombstones(); len(ts) > 0 && !(level > 0 && mutation.On(mutation.ForgetRangeTombstones)) {
 		h.tombs = rangedel.New(cf.order, ts).Clip(meta.SmallestKey, meta.LargestKey, meta.LargestIsExclusive())
 		if h.block != nil {
-			h.tombs.Protect(cf.mutable().BlockProtectionBytesPerKey)
+			h.tombs.Protect(cf.mutable().BlockProtectionBytesPerKey, h.damagedTombstone)
 		}
+		h.tombs.Fence()
 	}
+	cf.db.tablesOpen.Add(1)
 	return h, nil
 }
 
-// newTableWriter begins the file of that number for a level, as an output of job, at a pace.
-func (cf *ColumnFamily) newTableWriter(number uint64, level int, job *compaction.Job, id table.Identity, p *pace) (table.Writer, error) {
+// newTableWriter begins the file of that number, as an output of job, at a pace.
+func (cf *ColumnFamily) newTableWriter(number uint64, job *compaction.Job, id table.Identity, p *pace) (table.Writer, error) {
 	f, err := cf.db.fs.Create(manifest.TableName(cf.db.dir, number))
 	if err != nil {
 		return nil, err
 	}
-	f = p.output(f)
+	f = p.summed(number, p.output(f))
 	o := cf.mutable()
 	if job.Uncompressed {
 		plain := *o
 		plain.Compression, plain.CompressionPerLevel, plain.BottommostCompression = NoCompression, nil, DefaultCompression
 		o = &plain
 	}
-	w, err := beginTable(f, o, cf.order, level, job.Bottommost, id)
+	w, err := beginTable(f, o, cf.order, job.CompressionLevel, job.Bottommost, id)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -234,7 +256,7 @@ func (cf *ColumnFamily) newTableWriter(number uint64, level int, job *compaction
 	return w, nil
 }
 
-// beginTable begins a table in f, for a level, of the format that o chooses. f is
+// beginTable begins a table in f, for a level as CompressionPerLevel counts them, of the format that o chooses. f is
 // the caller's to close after an error.
 func beginTable(f mmapfs.File, o *ColumnFamilyOptions, order keys.Order, level int, bottommost bool, id table.Identity) (table.Writer, error) {
 	switch t := o.Table.(type) {
@@ -295,9 +317,6 @@ func (db *DB) closeTable(h *tableHandle) {
 	db.stats.Add(statistics.Stripe(), statistics.NoFileCloses, 1)
 	if err := h.close(); err != nil {
 		db.log.Warn("closing a table file", "file", h.meta.Number, "err", err)
-	}
-	if h.cacheID != 0 {
-		db.cache.Forget(h.cacheID) // nobody asks for these blocks again
 	}
 	if !h.obsolete || db.opts.ReadOnly {
 		return

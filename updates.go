@@ -179,8 +179,10 @@ func (it *UpdatesIterator) Next() bool {
 				continue
 			}
 			last = false
-			if !errors.Is(err, io.EOF) {
-				it.err = err
+			if !errors.Is(err, io.EOF) && !it.endsHere() {
+				if it.err == nil {
+					it.err = err
+				}
 				return false
 			}
 			if !it.advance() {
@@ -225,6 +227,7 @@ func (it *UpdatesIterator) readOpen() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		in.Limit(it.db.opts.MaxDecompressedSize)
 		it.in = in
 	}
 	for {
@@ -296,6 +299,26 @@ func (it *UpdatesIterator) atEnd() bool {
 	return err != nil
 }
 
+// endsHere reports whether the damage that was met is where a recovery ended, so that what stood behind it is
+// no part of the database: the next update was written since Open, and the log is older; or another log
+// goes on right there.
+func (it *UpdatesIterator) endsHere() bool {
+	if it.log.LogNumber < it.db.recovered.log && it.next > it.db.recovered.seq {
+		return true
+	}
+	logs, err := it.db.GetSortedWalFiles()
+	if err != nil {
+		it.err = err
+		return false
+	}
+	for _, l := range logs {
+		if l.LogNumber > it.log.LogNumber && l.StartSequence > 0 {
+			return l.StartSequence == it.next
+		}
+	}
+	return false
+}
+
 // advance goes to the next log; false if there is none.
 func (it *UpdatesIterator) advance() bool {
 	logs, err := it.db.GetSortedWalFiles()
@@ -316,14 +339,27 @@ func (it *UpdatesIterator) advance() bool {
 // WriteBatch::Data, encodes, for this database: families are found by their ids. Annotations come
 // along; a batch of a transaction that is not committed is refused with ErrNotSupported.
 func (db *DB) LoadBatch(encoded []byte) (*Batch, error) {
+	families := db.byID.Load().byID
+	return loadBatch(encoded, func(id uint32) (*ColumnFamily, error) {
+		if cf := families[id]; cf != nil {
+			return cf, nil
+		}
+		return nil, fmt.Errorf("%w: a batch for column family %d, which does not exist", ErrInvalidArgument, id)
+	})
+}
+
+// loadBatch builds anew what a batch in the log's form says; family names the families of its ids.
+func loadBatch(encoded []byte, family func(id uint32) (*ColumnFamily, error)) (*Batch, error) {
 	b := new(Batch)
 	var op wal.Op
 	d := wal.Decode(encoded)
-	families := db.byID.Load().byID
 	for d.Next(&op) {
-		cf := families[op.CF]
-		if op.Counts() && cf == nil {
-			return nil, fmt.Errorf("%w: a batch for column family %d, which does not exist", ErrInvalidArgument, op.CF)
+		var cf *ColumnFamily
+		if op.Counts() {
+			var err error
+			if cf, err = family(op.CF); err != nil {
+				return nil, err
+			}
 		}
 		switch op.Kind {
 		case keys.KindValue:
@@ -338,7 +374,7 @@ func (db *DB) LoadBatch(encoded []byte) (*Batch, error) {
 			b.DeleteRange(cf, op.Key, op.Value)
 		case keys.KindEntity:
 			if b.account(cf, op.Key, op.Value) != nil {
-				b.err = b.rep.PutEntity(op.CF, op.Key, op.Value)
+				b.err = b.rep.PutEntity(cf.ID(), op.Key, op.Value)
 			}
 		case wal.KindLogData:
 			b.PutLogData(bytes.Clone(op.Key))

@@ -312,7 +312,7 @@ func TestArchiveLimits(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if db, err = Open("/db", &Options{FS: mem, WALTTLSeconds: 1 << 30}); err != nil {
+	if db, err = Open("/db", &Options{FS: mem, WALTTLSeconds: 1 << 30, WALSizeLimitMB: -1}); err != nil {
 		t.Fatal(err)
 	}
 	fill(db, 5)
@@ -322,7 +322,7 @@ func TestArchiveLimits(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if db, err = Open("/db", &Options{FS: mem}); err != nil { // no archive: what is there goes
+	if db, err = Open("/db", &Options{FS: mem, WALTTLSeconds: -1}); err != nil { // no archive: what is there goes
 		t.Fatal(err)
 	}
 	if n := logs(db); n != 0 {
@@ -453,4 +453,87 @@ func TestUpdatesThatComeWhileLogsAreListed(t *testing.T) {
 			it.Close()
 		}
 	}
+}
+
+// TestUpdatesPassDamageThatRecoveryDropped: behind the record at which recovery stopped a log holds nothing of the
+// database. Walks go on in the logs that came since, also while those have nothing on the disk yet.
+func TestUpdatesPassDamageThatRecoveryDropped(t *testing.T) {
+	fsys := mmapfs.NewMem()
+	o := &Options{FS: fsys, CreateIfMissing: true, WALTTLSeconds: 3600, WALWriteMode: WALWrite}
+	put := func(db *DB, value string) {
+		t.Helper()
+		if err := db.Put(nil, []byte("key"), []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := mustOpen(t, fsys, o)
+	put(db, "first")
+	f, err := db.GetCurrentWalFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(db, "damaged")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	flipByte(t, fsys, f.PathName, int64(f.SizeFileBytes)+10)
+	o.ManualWALFlush = true
+	db = mustOpen(t, fsys, o)
+	if db.visibleSeq.Load() != 1 {
+		t.Fatalf("%d writes were recovered, want the first", db.visibleSeq.Load())
+	}
+	put(db, "second") // is kept in the process
+	it, err := db.GetUpdatesSince(2)
+	if err != nil || it.Valid() || it.Next() {
+		t.Fatalf("a write that is in no log yet: %v", err)
+	}
+	if err := db.FlushWAL(false); err != nil {
+		t.Fatal(err)
+	}
+	if !it.Next() || it.Batch().Sequence != 2 {
+		t.Fatalf("once it is: %v", it.Err())
+	}
+	it.Close()
+	if it, err = db.GetUpdatesSince(1); err != nil {
+		t.Fatal(err)
+	}
+	for seq := range uint64(2) {
+		if !it.Valid() || it.Batch().Sequence != seq+1 {
+			t.Fatalf("from the start on, batch %d: %v", seq+1, it.Err())
+		}
+		it.Next()
+	}
+	if err := errors.Join(it.Err(), it.Close(), db.Close()); err != nil {
+		t.Error(err)
+	}
+	// Damage where the log is needed stays an error.
+	db = mustOpen(t, fsys, o)
+	put(db, "third")
+	put(db, "fourth")
+	if f, err = db.GetCurrentWalFile(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Flush(context.Background(), nil); err != nil { // and go on in another log
+		t.Fatal(err)
+	}
+	put(db, "fifth")
+	if err := db.FlushWAL(false); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := db.GetSortedWalFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range logs {
+		if l.LogNumber == f.LogNumber {
+			flipByte(t, fsys, l.PathName, int64(l.SizeFileBytes)-3)
+		}
+	}
+	if it, err = db.GetUpdatesSince(3); err != nil {
+		t.Fatal(err)
+	}
+	if it.Next(); !errors.Is(it.Err(), ErrCorruption) {
+		t.Errorf("damage in front of number 5: at %d, %v", it.Batch().Sequence, it.Err())
+	}
+	it.Close()
 }

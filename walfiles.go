@@ -103,6 +103,7 @@ func (db *DB) firstSequence(f WalFile) (uint64, error) {
 		return 0, err
 	}
 	defer r.Close()
+	r.Limit(db.opts.MaxDecompressedSize)
 	rec, err := r.Next()
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, ErrCorruption):
@@ -116,7 +117,7 @@ func (db *DB) firstSequence(f WalFile) (uint64, error) {
 
 // retireLog removes a log that nothing needs, or moves it to the archive.
 func (db *DB) retireLog(path string, number uint64) {
-	if db.opts.WALTTLSeconds == 0 && db.opts.WALSizeLimitMB == 0 {
+	if db.opts.WALTTLSeconds <= 0 && db.opts.WALSizeLimitMB <= 0 {
 		db.removeFile(path)
 		return
 	}

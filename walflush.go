@@ -11,21 +11,5 @@ func (db *DB) FlushWAL(sync bool) error {
 	if sync {
 		return db.SyncWAL()
 	}
-	if db.opts.ReadOnly {
-		return ErrReadOnly
-	}
-	var err error
-	db.exclusive(func() {
-		if db.closed.Load() {
-			err = ErrClosed
-			return
-		}
-		if err = db.writable(); err != nil {
-			return
-		}
-		if err = db.wal.w.Flush(); err != nil {
-			err = db.fail("WAL flush", err)
-		}
-	})
-	return err
+	return db.betweenWrites("WAL flush", func() error { return db.wal.w.Flush() })
 }

@@ -3,12 +3,14 @@ package flatrock
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
 	"github.com/flatrock-db/flatrock/internal/killpoint"
 	"github.com/flatrock-db/flatrock/internal/mutation"
 	"github.com/flatrock-db/flatrock/internal/perf"
+	"github.com/flatrock-db/flatrock/internal/spin"
 	"github.com/flatrock-db/flatrock/internal/wal"
 	"github.com/flatrock-db/flatrock/memtable"
 	"github.com/flatrock-db/flatrock/mmapfs"
@@ -20,12 +22,16 @@ import (
 // the group to the log as one record, syncs if anybody asked for it, inserts the
 // entries, publishes the group's last sequence number, and wakes the others. Only
 // the leader touches the log and the active memtables, so none of that needs a lock.
+// (writepipeline.go: the lead is handed on between the log and the memtables.)
 
 // commitQueue elects leaders.
 type commitQueue struct {
 	mu      sync.Mutex
 	led     bool       // a leader is at work
 	waiting []*request // in order of arrival
+	stalled bool       // the leader waits for compactions or flushes
+
+	next spin.Waiter // how the first of them waits for the leader
 }
 
 // request is a write in the queue.
@@ -33,6 +39,8 @@ type request struct {
 	batch *Batch
 	sync  bool
 	noWAL bool
+	// noSlowdown says that it fails rather than wait for compactions or flushes.
+	noSlowdown bool
 	// protected says that the batch has checksums.
 	protected bool
 
@@ -41,7 +49,22 @@ type request struct {
 	lead   bool // woken to lead, not because it is done
 	insert bool // woken to insert share
 	share  share
-	wake   chan struct{} // buffered, one token per wake-up
+	state  atomic.Uint32
+	wake   chan struct{} // buffered, one token per wake-up of who sleeps
+}
+
+// States of a request that somebody may wake.
+const (
+	requestIdle uint32 = iota
+	requestAsleep
+	requestWoken // and did not see it yet
+)
+
+// rouse wakes who awaits r, or will. r may be gone when it returns.
+func (r *request) rouse() {
+	if r.state.Swap(requestWoken) == requestAsleep {
+		r.wake <- struct{}{}
+	}
 }
 
 // newRequest is what the pool of a database makes: one of its own, as the channels must not pass
@@ -55,6 +78,10 @@ type commitGroup struct {
 	ops      []prepared
 	header   [wal.HeaderLen]byte
 	crew     crew
+
+	first uint64 // sequence number of the first operation
+	count uint32 // of operations
+	size  int64  // of the batches, in bytes
 }
 
 // maxKeptOps is how many operations a group's memory is kept for.
@@ -74,10 +101,16 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 	if err := b.protectFor(wo); err != nil {
 		return err
 	}
+	if wo != nil && wo.LowPri {
+		if err := db.throttleLowPri(int64(b.Size()), wo.NoSlowdown); err != nil {
+			return err
+		}
+	}
 	r := db.requests.Get().(*request)
 	r.batch, r.err, r.lead, r.insert = b, nil, false, false
 	r.sync = wo != nil && wo.Sync
 	r.noWAL = wo != nil && wo.DisableWAL
+	r.noSlowdown = wo != nil && wo.NoSlowdown
 	r.protected = b.protection.on || wo != nil && wo.ProtectionBytesPerKey != 0
 	r.perf = wo.perf()
 	if r.sync && r.noWAL {
@@ -91,13 +124,20 @@ func (db *DB) Write(wo *WriteOptions, b *Batch) error {
 	}
 	q := &db.queue
 	q.mu.Lock()
-	if q.led {
+	if q.led && q.stalled && r.noSlowdown {
+		q.mu.Unlock()
+		r.err = errWriteStall
+	} else if q.led {
+		var soon *spin.Waiter
+		if len(q.waiting) == 0 && db.pipe.long.Load() {
+			soon = &q.next
+		}
 		q.waiting = append(q.waiting, r)
 		q.mu.Unlock()
-		r.await()
+		r.await(soon)
 		for r.insert {
 			r.insertShare()
-			r.await()
+			r.await(nil)
 		}
 	} else {
 		q.led = true
@@ -164,17 +204,18 @@ func (cf *ColumnFamily) checkKeysOf(b *Batch) error {
 // way, and none begins before fn returns.
 func (db *DB) exclusive(fn func()) {
 	r := db.requests.Get().(*request)
-	r.batch, r.err, r.lead = nil, nil, false
+	r.batch, r.err, r.lead, r.noSlowdown = nil, nil, false, false
 	q := &db.queue
 	q.mu.Lock()
 	if q.led {
 		q.waiting = append(q.waiting, r)
 		q.mu.Unlock()
-		<-r.wake // a request without batch is never taken into a group: it leads
+		r.await(nil) // a request without batch is never taken into a group: it leads
 	} else {
 		q.led = true
 		q.mu.Unlock()
 	}
+	db.pipe.drain()
 	fn()
 	db.passLead()
 	db.requests.Put(r)
@@ -182,19 +223,16 @@ func (db *DB) exclusive(fn func()) {
 
 // leadCommit commits r and those that arrived meanwhile, and hands on the lead.
 func (db *DB) leadCommit(r *request) {
+	if db.opts.EnablePipelinedWrite {
+		db.leadPipelined(r)
+		return
+	}
 	g := &db.group
 	g.requests = append(g.requests[:0], r)
 	db.joinGroup(g)
-	err := db.commit(g)
-	for _, m := range g.requests {
-		m.err = err
-	}
 	// The leader's own request goes back to the pool in Write; the others wake up
 	// here, before the group's memory passes to the next leader.
-	for _, m := range g.requests[1:] {
-		m.wake <- struct{}{}
-	}
-	clear(g.requests)
+	g.release(db.commit(g))
 	db.passLead()
 }
 
@@ -217,7 +255,7 @@ func (db *DB) joinGroup(g *commitGroup) {
 	for _, m := range q.waiting {
 		// A group is synced as a whole: a leader that need not wait for the disk
 		// does not take one that must.
-		if m.batch == nil || m.noWAL != lead.noWAL || (m.sync && !lead.sync) {
+		if m.batch == nil || m.noWAL != lead.noWAL || m.noSlowdown != lead.noSlowdown || (m.sync && !lead.sync) {
 			break
 		}
 		if size += int64(m.batch.Size()); size > limit {
@@ -246,11 +284,27 @@ func (db *DB) passLead() {
 	q.waiting = q.waiting[:len(q.waiting)-1]
 	q.mu.Unlock()
 	next.lead = true
-	next.wake <- struct{}{}
+	next.rouse()
 }
 
 // commit makes a group durable and visible. Only the leader runs it.
 func (db *DB) commit(g *commitGroup) error {
+	if err := db.logStage(g); err != nil {
+		return err
+	}
+	if mutation.On(mutation.PublishEarly) {
+		db.visibleSeq.Store(db.lastSeq)
+		time.Sleep(20 * time.Microsecond)
+	}
+	if err := db.memtableStage(g); err != nil {
+		return err
+	}
+	db.publishGroup(g)
+	return nil
+}
+
+// logStage makes a group durable and gives it its sequence numbers. Only the leader runs it.
+func (db *DB) logStage(g *commitGroup) error {
 	if db.closed.Load() {
 		return ErrClosed
 	}
@@ -259,14 +313,15 @@ func (db *DB) commit(g *commitGroup) error {
 	if err := db.makeRoom(g); err != nil {
 		return err
 	}
-	first := db.lastSeq + 1
-	count, size := uint32(0), int64(0)
+	g.first, g.count, g.size = db.lastSeq+1, 0, 0
 	for _, r := range g.requests {
-		count += r.batch.rep.Count()
-		size += int64(r.batch.Size())
+		g.count += r.batch.rep.Count()
+		g.size += int64(r.batch.Size())
 	}
 	if db.slowed.Load() {
-		db.delay(size)
+		if err := db.delay(g.size, lead.noSlowdown); err != nil {
+			return err
+		}
 	}
 	if lead.perf != nil {
 		lead.perf.Stop(&lead.perf.WriteDelayTime, start)
@@ -280,49 +335,14 @@ func (db *DB) commit(g *commitGroup) error {
 		start = lead.perf.Start()
 	}
 	if !lead.noWAL {
-		if err := db.logGroup(g, first, count); err != nil {
+		if err := db.logGroup(g, g.first, g.count); err != nil {
 			return err
 		}
 	}
 	if lead.perf != nil {
 		lead.perf.Stop(&lead.perf.WriteWALTime, start)
-		start = lead.perf.Start()
 	}
-	db.lastSeq += uint64(count)
-	if mutation.On(mutation.PublishEarly) {
-		db.visibleSeq.Store(db.lastSeq)
-		time.Sleep(20 * time.Microsecond)
-	}
-	var err error
-	if g.parallel(db) {
-		db.metrics.parallelGroups.Add(1)
-		err = g.insertParallel(first, lead.noWAL)
-	} else {
-		err = g.insert(first, lead.noWAL)
-	}
-	if lead.perf != nil {
-		lead.perf.Stop(&lead.perf.WriteMemtableTime, start)
-	}
-	killpoint.Here("memtable inserted")
-	clear(g.ops)
-	if cap(g.ops) > maxKeptOps {
-		g.ops = nil
-	}
-	if err != nil {
-		return db.fail("memtable insert", err)
-	}
-	if t := db.queries.Load(); t != nil {
-		t.writes(g) // before a read that sees it
-	}
-	db.visibleSeq.Store(db.lastSeq)
-	if db.buffers != nil {
-		db.reportGroup(g)
-	}
-	db.metrics.writes.Add(int64(count))
-	db.metrics.groups.Add(1)
-	db.metrics.batches.Add(int64(len(g.requests)))
-	db.metrics.ingested.Add(size)
-	db.observeGroup(g, count, size)
+	db.lastSeq += uint64(g.count)
 	return nil
 }
 
@@ -468,7 +488,7 @@ func (db *DB) makeRoom(g *commitGroup) error {
 		return err
 	}
 	if db.buffers != nil {
-		if err := db.obeyManager(); err != nil {
+		if err := db.obeyManager(g.requests[0].noSlowdown); err != nil {
 			return err
 		}
 	}
@@ -479,20 +499,23 @@ func (db *DB) makeRoom(g *commitGroup) error {
 			if cf == nil {
 				cf = db.defaultCF
 			}
-			need := memtable.BatchBytes(u.entries, u.bytes)
+			need := batchBytes(u)
 			if len(g.requests) > 1 {
 				need = g.need(cf)
 			}
-			if !cf.active.full(cf.mutable().WriteBufferSize) && cf.active.mem.HasRoom(need) && !db.stalled.Load() {
+			if !cf.active.full(cf.mutable().WriteBufferSize) && db.roomBeside(cf, need) && !db.stalled.Load() {
 				continue
 			}
-			if err := db.makeRoomIn(cf, need); err != nil {
+			if err := db.makeRoomIn(cf, need, g.requests[0].noSlowdown); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// batchBytes is how many bytes of arena a batch may take in a family.
+func batchBytes(u *familyUse) int64 { return memtable.BatchBytes(u.entries, u.bytes) }
 
 // need is how many bytes of arena the whole group may take in a family.
 func (g *commitGroup) need(cf *ColumnFamily) int64 {

@@ -180,8 +180,8 @@ func (db *DB) reportGroup(g *commitGroup) {
 }
 
 // obeyManager flushes and waits as the write buffer manager says. Only the commit
-// leader calls it.
-func (db *DB) obeyManager() error {
+// leader calls it. With noSlowdown it fails instead of waiting.
+func (db *DB) obeyManager(noSlowdown bool) error {
 	if db.buffers.ShouldFlush() {
 		if err := db.flushForManager(); err != nil {
 			return err
@@ -205,6 +205,7 @@ func (db *DB) obeyManager() error {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	defer db.queue.end()
 	for db.buffers.ShouldStall() {
 		if db.background != nil {
 			return db.background
@@ -216,6 +217,10 @@ func (db *DB) obeyManager() error {
 		if !db.flushableLocked() && len(db.buffers.databases()) == 1 {
 			return nil
 		}
+		if noSlowdown {
+			return errWriteStall
+		}
+		db.queue.begin()
 		start := time.Now()
 		db.work.Wait()
 		db.addStallLocked(nil, stallManager, time.Since(start))

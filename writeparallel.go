@@ -28,18 +28,23 @@ func (g *commitGroup) parallel(db *DB) bool {
 		return false
 	}
 	for _, r := range g.requests {
-		if r.batch.rep.Count() < parallelOps {
+		if r.batch.rep.Count() < parallelOps || !r.concurrent(db) {
 			return false
 		}
-		for i := range r.batch.use {
-			u := &r.batch.use[i]
-			cf := u.cf
-			if cf == nil {
-				cf = db.defaultCF
-			}
-			if u.ranges || !cf.active.mem.ConcurrentAdd() {
-				return false
-			}
+	}
+	return true
+}
+
+// concurrent reports whether all that the request writes to takes entries from several goroutines at once.
+func (r *request) concurrent(db *DB) bool {
+	for i := range r.batch.use {
+		u := &r.batch.use[i]
+		cf := u.cf
+		if cf == nil {
+			cf = db.defaultCF
+		}
+		if u.ranges || !cf.active.mem.ConcurrentAdd() {
+			return false
 		}
 	}
 	return true
@@ -58,7 +63,7 @@ func (g *commitGroup) insertParallel(seq uint64, noWAL bool) error {
 		r.noWAL, from = noWAL, to
 		if i > 0 {
 			r.insert = true
-			r.wake <- struct{}{}
+			r.rouse()
 		}
 	}
 	g.requests[0].insertShare()

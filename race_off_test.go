@@ -1,5 +1,0 @@
-//go:build !race
-
-package flatrock
-
-const raceEnabled = false
