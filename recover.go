@@ -71,7 +71,8 @@ func (db *DB) listFiles(dir string, state *manifest.State) (found []foundFile, e
 // replayed is what replayLogs leaves for finishRecovery.
 type replayed struct {
 	logs []*logFile // oldest first, all closed; their ends are those of the last intact record
-	// damaged: replay stopped before the end of the logs, so they must not be kept.
+	// damaged: replay stopped before the end of the logs, or passed over damage in them. They must not be
+	// kept: a later recovery, in another mode, would stop where this one went on.
 	damaged bool
 	// files are tables that were written because memtables filled up, by family.
 	files map[*ColumnFamily][]*manifest.FileMetadata
@@ -141,6 +142,7 @@ func (db *DB) replayLogs(state *manifest.State) (*replayed, error) {
 		}
 		out.logs = append(out.logs, &logFile{number: l.Number, path: l.Path, end: r.LogEnd(l.Number), records: true})
 	}
+	out.damaged = r.Damaged() > 0
 	if stop := r.Stopped(); stop != nil {
 		out.damaged = true
 		db.log.Warn("log replay stopped at damage; later writes are lost", "log", stop.Log, "reason", stop.Reason)

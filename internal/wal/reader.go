@@ -137,6 +137,13 @@ func (r *Reader) judge(d *record.Damage) {
 // Next returned it or took it as the end. It is nil after a clean end.
 func (r *Reader) Reason() error { return r.reason }
 
+// Torn reports whether reading ended before the end of the file at what is no record of an earlier
+// use of a recycled file.
+func (r *Reader) Torn() bool {
+	var d *record.Damage
+	return errors.As(r.reason, &d) && !(d.Recycled || d.Condition == record.OldRecord)
+}
+
 // Reports is how many times damage was an error by RocksDB's rules; in mode
 // SkipAnyCorruptedRecords reading went on.
 func (r *Reader) Reports() int { return r.reports }

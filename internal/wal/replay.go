@@ -116,8 +116,8 @@ func (r *Replayer) Prepared() []*Prepared { return r.txns.Open() }
 // Records is how many records were replayed.
 func (r *Replayer) Records() int64 { return r.records }
 
-// Damaged is how often damage was met that the mode passed over, by stopping or by
-// skipping.
+// Damaged is how often damage was met that the mode passed over, by stopping, by
+// skipping, or by taking it for the end of a log that was torn.
 func (r *Replayer) Damaged() int64 { return r.skipped }
 
 func (r *Replayer) replayFile(l LogFile) (err error) {
@@ -202,6 +202,9 @@ func (r *Replayer) inFile(rd *Reader, err error) error {
 // ended decides what the end of a log means.
 func (r *Replayer) ended(rd *Reader, log uint64, err error) error {
 	r.skipped += int64(rd.Reports())
+	if rd.Torn() && rd.Reports() == 0 {
+		r.skipped++
+	}
 	switch {
 	case err == io.EOF:
 		// An old record ends a recycled log, in this mode with a flag: it may be
