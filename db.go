@@ -84,6 +84,8 @@ type DB struct {
 	wal     *logFile // takes writes; the last of logs. Changed under mu
 	// logsHurt: a log before wal may end in the middle of a record, and families still need it. See repairWriteSide.
 	logsHurt bool
+	// logsReplaced counts the logs that a Resume has cut and replaced.
+	logsReplaced atomic.Uint64
 
 	// recovered is where this opening began: the newest sequence number found, and the first log of its own.
 	recovered struct{ seq, log uint64 }

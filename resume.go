@@ -151,10 +151,15 @@ func (db *DB) removeNewFiles(changes []familyChange) {
 }
 
 // replaceLog begins a log that does not build on those before, and makes all memtables
-// immutable that hold anything. What the old logs may have beyond that was never acknowledged.
+// immutable that hold anything. What the old log has of writes that failed is cut off: their sequence numbers go
+// to others, and the log may be kept for GetUpdatesSince.
 func (db *DB) replaceLog() error {
 	old := db.wal
 	_ = old.w.Close() // it failed already
+	if err := db.cutLog(old); err != nil {
+		return err
+	}
+	db.logsReplaced.Add(1)
 	log, err := db.createLog(db.manifest.NewFileNumber(), db.lastSeq+1, nil)
 	if err != nil {
 		return err
@@ -182,6 +187,22 @@ func (db *DB) replaceLog() error {
 		cf.shelve(m, log.number)
 	}
 	return nil
+}
+
+// cutLog ends the file of a closed log where the log ends, if closing it has not done so.
+func (db *DB) cutLog(l *logFile) error {
+	info, err := db.fs.Stat(l.path)
+	if err != nil || info.Size() <= l.w.Size() {
+		return err
+	}
+	f, err := db.fs.OpenReadWrite(l.path)
+	if err != nil {
+		return err
+	}
+	if err = f.Truncate(l.w.Size()); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // resumeLaterLocked tries to resume by itself, after a full disk.

@@ -31,7 +31,8 @@ type UpdatesIterator struct {
 	log   WalFile
 	pos   int64 // behind the last record read of it
 	in    *wal.Reader
-	zip   bool // the log is compressed
+	epoch uint64 // of db.logsReplaced, when in was opened
+	zip   bool   // the log is compressed
 	batch UpdateBatch
 	valid bool
 	err   error
@@ -214,6 +215,7 @@ func (it *UpdatesIterator) read() ([]byte, error) {
 
 func (it *UpdatesIterator) readOpen() ([]byte, error) {
 	if it.in == nil {
+		it.epoch = it.db.logsReplaced.Load()
 		from := it.pos
 		if it.zip {
 			from = 0 // the first record says how the others are read
@@ -276,6 +278,11 @@ func (it *UpdatesIterator) take(rec []byte) bool {
 	case seq+count-1 > it.db.visibleSeq.Load() && count > 0:
 		it.closeLog() // logged, and not in the memtables yet
 		return true
+	case it.epoch != it.db.logsReplaced.Load():
+		// What was read may be of a write that failed. Its number is visible only since a Resume gave it to
+		// another, and that has cut the log before.
+		it.closeLog()
+		return false
 	}
 	it.pos = it.in.End()
 	it.batch = UpdateBatch{Sequence: seq, Count: int(count), Data: rec}

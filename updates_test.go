@@ -537,3 +537,81 @@ func TestUpdatesPassDamageThatRecoveryDropped(t *testing.T) {
 	}
 	it.Close()
 }
+
+// TestUpdatesPassWritesThatFailed: a write whose sync failed is in the log, and its sequence number goes to
+// another one after Resume. A walk gives only that, also one that has read the end of the log before.
+func TestUpdatesPassWritesThatFailed(t *testing.T) {
+	for _, mode := range []WALWriteMode{WALMapped, WALWrite} {
+		for _, closed := range []bool{false, true} { // whether it is a log before that cannot be synced
+			mem := mmapfs.NewMem()
+			fault := mmapfs.NewFault(mem)
+			o := &Options{CreateIfMissing: true, WALTTLSeconds: 3600, WALWriteMode: mode,
+				ColumnFamily: &ColumnFamilyOptions{MinWriteBufferNumberToMerge: 3, MaxWriteBufferNumber: 6}}
+			db := mustOpen(t, fault, o)
+			put := func(n int, wo *WriteOptions) error {
+				var b Batch
+				for i := range n {
+					b.Put(nil, fmt.Append(nil, "key", i), []byte("v"))
+				}
+				return db.Write(wo, &b)
+			}
+			want := 3
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(put(1, nil))
+			must(put(1, nil))
+			if closed {
+				db.exclusive(func() { must(db.switchMemtables(db.ColumnFamilies(), 0)) })
+				must(put(1, nil))
+				want++
+			}
+			first, err := db.GetUpdatesSince(1)
+			must(err)
+			first.Next() // and has its block
+			f, err := db.GetCurrentWalFile()
+			must(err)
+			failed := false
+			fault.SetHook(func(op mmapfs.Op, name string) error {
+				if op != mmapfs.OpSync || failed || (name == f.PathName) == closed {
+					return nil
+				}
+				failed = true
+				if closed { // a compaction has failed just before: its error is the one that is kept
+					db.fail("compaction", mmapfs.ErrInjected)
+				}
+				return mmapfs.ErrInjected
+			})
+			if err := put(1, &WriteOptions{Sync: true}); !errors.Is(err, ErrBackground) || !failed {
+				t.Fatalf("a write whose sync failed: %v", err)
+			}
+			second, err := db.GetUpdatesSince(1)
+			must(err)
+			for second.Next() {
+			}
+			must(second.Err())
+			must(db.Resume(context.Background()))
+			must(put(2, nil))
+			third, err := db.GetUpdatesSince(1)
+			must(err)
+			again := mustOpen(t, mem.Kill(), o)
+			fourth, err := again.GetUpdatesSince(1)
+			must(err)
+			for i, it := range []*UpdatesIterator{first, second, third, fourth} {
+				var counts []int
+				for ok := it.Valid() || it.Next(); ok; ok = it.Next() {
+					counts = append(counts, it.Batch().Count)
+				}
+				if got := counts[len(counts)-1]; got != 2 || i > 1 && len(counts) != want {
+					t.Errorf("mode %v, closed %v, walk %d: batches of %v operations: the last one is %d, want 2, and those before it 1", mode, closed, i, counts, got)
+				}
+				if err := errors.Join(it.Err(), it.Close()); err != nil {
+					t.Errorf("mode %v, closed %v, walk %d: %v", mode, closed, i, err)
+				}
+			}
+		}
+	}
+}

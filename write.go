@@ -360,6 +360,7 @@ func (db *DB) logGroup(g *commitGroup, first uint64, count uint32) error {
 	if mutation.On(mutation.LoseLogRecord) && first%64 == 0 {
 		return nil
 	}
+	before := log.w.Size()
 	err := log.w.Append(g.parts...)
 	clear(g.parts)
 	if err != nil {
@@ -375,6 +376,7 @@ func (db *DB) logGroup(g *commitGroup, first uint64, count uint32) error {
 		err := db.syncLogs()
 		db.observeSync(lead.perf, start)
 		if err != nil {
+			log.w.Undo(before, err)
 			return db.fail("WAL sync", err)
 		}
 	}

@@ -337,6 +337,13 @@ func (w *Writer) fail(err error) error {
 	return *w.failure.Load()
 }
 
+// Undo takes back the records from offset size on because of cause, which is the sticky error from now on if
+// there was none: Close cuts them off. It belongs to the goroutine that appends.
+func (w *Writer) Undo(size int64, cause error) {
+	_ = w.fail(cause)
+	w.size, w.dirty = min(w.size, size), true
+}
+
 // Err is the sticky error, or nil. Safe for concurrent use.
 func (w *Writer) Err() error {
 	if p := w.failure.Load(); p != nil {
