@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/flatrock-db/flatrock/compaction"
@@ -235,7 +236,8 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 		job.OldestAncestorTime = job.FileCreationTime
 	}
 	p := &pace{db: db, ctx: ctx, priority: ratelimit.Low}
-	if level == 0 && job.Beyond == nil { // a flush, which goes on when the database closes
+	flush := level == 0 && job.Beyond == nil
+	if flush { // which goes on when the database closes
 		p.ctx, p.priority = db.lifetime, ratelimit.High
 	}
 	p.sums = db.fileSums()
@@ -262,7 +264,12 @@ func (db *DB) runJob(ctx context.Context, cf *ColumnFamily, job *compaction.Job,
 		job.NewMarker = d.NewMarker
 	}
 	job.Guard = guarded
+	var builder atomic.Int64 // CPU time of the goroutine that builds
+	if !flush {              // whose writers need the other processors
+		job.Beside = db.beside(&builder)
+	}
 	result, err := compaction.Run(ctx, job)
+	result.CPU = time.Duration(builder.Load())
 	if err == nil && prints != nil {
 		for _, f := range result.Files {
 			if err = cf.verifyOutput(f, level, prints[f.Number]); err != nil {

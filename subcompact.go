@@ -2,7 +2,9 @@ package flatrock
 
 import (
 	"context"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flatrock-db/flatrock/compaction"
 	"github.com/flatrock-db/flatrock/internal/manifest"
@@ -86,6 +88,24 @@ func (db *DB) mergeInputs(ctx context.Context, cf *ColumnFamily, choice *compact
 	return all, nil
 }
 
+// beside is the Beside of jobs, nil where there is one processor: goroutines that are placed like those of the
+// background, and whose CPU time is added to cpu, in nanoseconds.
+func (db *DB) beside(cpu *atomic.Int64) func(func()) func() {
+	if runtime.GOMAXPROCS(0) == 1 {
+		return nil
+	}
+	return func(f func()) func() {
+		var done sync.WaitGroup
+		done.Go(func() {
+			defer db.placed.settle(db.log)()
+			took := startCPU()
+			f()
+			cpu.Add(int64(took()))
+		})
+		return done.Wait
+	}
+}
+
 // jobOf turns a choice into a job over open files, for the user keys from lower up to but not
 // including upper; nil for no bound.
 func (cf *ColumnFamily) jobOf(ctx context.Context, choice *compaction.Choice, files *fileSet, handles map[uint64]*tableHandle, lower, upper []byte) *compaction.Job {
@@ -116,7 +136,7 @@ func (cf *ColumnFamily) jobOf(ctx context.Context, choice *compaction.Choice, fi
 	if cf.db.opts.AllowIngestBehind {
 		job.Beyond, job.Bottommost = nil, false // anything may come to lie beneath
 	}
-	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: int(cf.db.mutable().CompactionReadaheadSize), Lower: lower, Upper: upper, Caller: table.CallerCompaction}
+	to := table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: int(cf.db.mutable().CompactionReadaheadSize), Lower: lower, Upper: upper, Guarded: true, Caller: table.CallerCompaction}
 	to.Pace = (&pace{db: cf.db, ctx: ctx, priority: ratelimit.Low}).reads()
 	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
 		return handles[f.Number].reader().NewIterator(to), nil

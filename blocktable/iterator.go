@@ -53,6 +53,7 @@ func (r *Reader) Iterate(o table.IterOptions) *Iterator {
 		kind: blockcache.Data, fill: !o.NoFill, ahead: &it.ahead,
 		verify: (o.VerifyChecksums || r.opts.VerifyChecksums) && !o.NoVerify,
 		pread:  o.ReadaheadSize > 0,
+		guard:  o.Guarded,
 		caller: o.Caller,
 		perf:   o.Perf,
 	}

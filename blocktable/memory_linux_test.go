@@ -246,3 +246,71 @@ func TestScansOfMemoryFilesApproachWhatComes(t *testing.T) {
 		t.Errorf("approached up to %d", it.ahead.near)
 	}
 }
+
+// TestGuardedScansReadMemoryFilesInPlace: they find what others find, damage included, and a file that becomes shorter
+// beneath them is an error of the guard.
+func TestGuardedScansReadMemoryFilesInPlace(t *testing.T) {
+	const n = 20000
+	for name, change := range map[string]func(*WriterOptions){
+		"plain":      nil,
+		"compressed": func(o *WriterOptions) { o.Compression = compress.LZ4 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := memoryTable(t, n, change)
+			r, err := Open(reopen(t, f), ReaderOptions{CopyFromMapping: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			scan := func(guarded bool, at func(n int)) (sum uint64, entries int, err error) {
+				old := mmapfs.Guard()
+				defer mmapfs.Unguard(old, &err)
+				it := r.Iterate(table.IterOptions{NoFill: true, VerifyChecksums: true, ReadaheadSize: 2 << 20, Guarded: guarded})
+				defer it.Close()
+				for ok := it.First(); ok; ok = it.Next() {
+					sum = sum*31 + uint64(len(it.UserKey())) + uint64(it.Value()[0]) + it.Trailer()
+					if entries++; at != nil {
+						at(entries)
+					}
+				}
+				return sum, entries, it.Err()
+			}
+			want, entries, err := scan(false, nil)
+			if err != nil || entries != n {
+				t.Fatal(entries, err)
+			}
+			if got, entries, err := scan(true, nil); got != want || entries != n || err != nil {
+				t.Errorf("in place: sum %d of %d entries, %v; want %d of %d", got, entries, err, want, n)
+			}
+			if a := testing.AllocsPerRun(3, func() { scan(true, nil) }); a > 10 {
+				t.Errorf("%v allocations a scan", a)
+			}
+			var b [1]byte
+			at := int64(r.footerStart / 3)
+			if _, err := f.ReadAt(b[:], at); err != nil {
+				t.Fatal(err)
+			}
+			b[0] ^= 4
+			if _, err := f.WriteAt(b[:], at); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := scan(true, nil); !errors.Is(err, keys.ErrCorruption) {
+				t.Errorf("a bit that flipped: %v", err)
+			}
+			b[0] ^= 4
+			if _, err := f.WriteAt(b[:], at); err != nil {
+				t.Fatal(err)
+			}
+			var fault *mmapfs.FaultError
+			if _, _, err := scan(true, func(n int) {
+				if n == 100 {
+					if err := f.Truncate(at); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}); !errors.As(err, &fault) && !errors.Is(err, keys.ErrCorruption) { // the last page ends in zeros
+				t.Errorf("a file that became shorter: %v", err)
+			}
+		})
+	}
+}

@@ -105,6 +105,7 @@ type fetchOptions struct {
 	fill   bool // keep it in the cache
 	verify bool
 	pread  bool       // not through the mapping
+	guard  bool       // the caller has a guard, see table.IterOptions
 	ahead  *readahead // nil for point reads
 
 	caller table.Caller  // for traces
@@ -189,6 +190,11 @@ func (r *Reader) loadBlock(h block.Handle, o fetchOptions) (blockRef, error) {
 		return r.loadMapped(h, n, o)
 	}
 	if o.ahead != nil && r.inMemory {
+		if o.guard && !o.fill && o.ahead.pace == nil {
+			if raw := mmapfs.Borrow(r.file, int64(h.Offset), int64(n)); raw != nil {
+				return r.unpack(h, raw, o, true)
+			}
+		}
 		o.ahead.approach(r, h.Offset, n)
 	}
 	if o.ahead != nil && !(r.inMemory && o.fill && r.cache != nil) {

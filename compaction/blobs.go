@@ -51,6 +51,15 @@ func (b *blobBalance) of(file uint64) *manifest.BlobGarbage {
 	return g
 }
 
+// add adds what another balance has counted.
+func (b *blobBalance) add(o *blobBalance) {
+	for file, g := range o.byFile {
+		sum := b.of(file)
+		sum.Count += g.Count
+		sum.Bytes += g.Bytes
+	}
+}
+
 // garbage lists what is referred to no longer, by file.
 func (b *blobBalance) garbage() (list []manifest.BlobGarbage) {
 	for _, g := range b.byFile {

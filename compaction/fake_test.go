@@ -3,6 +3,7 @@ package compaction_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/flatrock-db/flatrock/compaction"
@@ -13,6 +14,7 @@ import (
 
 // fakeTables is where fake writers leave their files.
 type fakeTables struct {
+	mu        sync.Mutex // of files while a job runs
 	order     keys.Order
 	files     map[uint64]*fakeWriter
 	next      uint64
@@ -26,10 +28,32 @@ func newFakeTables(order keys.Order) *fakeTables {
 }
 
 func (f *fakeTables) newOutput() (compaction.Output, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	w := &fakeWriter{tables: f}
 	f.files[f.next] = w
 	f.next++
 	return compaction.Output{Number: f.next - 1, Writer: w}, nil
+}
+
+// written are the entries of a file, for a job that may run.
+func (f *fakeTables) written(n uint64) []itertest.Entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.files[n].entries
+}
+
+// beside is a Job's Beside.
+func beside(f func()) func() {
+	var done sync.WaitGroup
+	done.Go(f)
+	return done.Wait
+}
+
+// bothWays runs a test with one goroutine a job, and with two.
+func bothWays(t *testing.T, f func(t *testing.T, beside func(func()) func())) {
+	t.Run("one goroutine", func(t *testing.T) { f(t, nil) })
+	t.Run("two goroutines", func(t *testing.T) { f(t, beside) })
 }
 
 // fakeWriter is a table.Writer that keeps its entries and checks their order.

@@ -219,7 +219,7 @@ func (g *group) ask(kind FilterKind, trailer uint64, stored []byte) (_ uint64, _
 // do not protect. What snapshots keep is hidden from newer readers by a delete.
 func (g *group) dropKey(trailer uint64) {
 	f := &g.filtering
-	g.kept, g.bytes, g.operands = g.kept[:0], g.bytes[:0], g.operands[:0]
+	g.forget()
 	g.state = stripeClosed
 	if f.dropAll = f.ignores || len(g.snapshots) == 0; !f.dropAll {
 		f.dropped = keys.Pack(keys.Seq(trailer), keys.KindDelete)

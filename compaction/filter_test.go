@@ -237,6 +237,9 @@ func TestFilterModel(t *testing.T) {
 		tables := newFakeTables(order)
 		job := &compaction.Job{Order: order, Snapshots: snapshots, NewOutput: tables.newOutput, Bottommost: true, EpochNumber: 7}
 		job.TargetFileSize = int64(50 + rng.IntN(400))
+		if rng.IntN(2) == 0 {
+			job.Beside = beside
+		}
 		job.Filter = filterFunc(func(e *compaction.FilterEntry) compaction.FilterDecision {
 			d, arg := decide(e.Key, e.Value)
 			e.NewValue, e.SkipUntil = arg, arg

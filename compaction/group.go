@@ -32,7 +32,8 @@ type group struct {
 
 	userKey []byte
 	kept    []keptEntry
-	bytes   []byte // the values of kept
+	bytes   []byte // from base on the values of kept; before that what a batch has already
+	base    int
 
 	stripe  int // of the last entry: the index of the oldest snapshot that sees it
 	state   stripeState
@@ -62,14 +63,19 @@ func (g *group) init(job *Job, list *rangedel.List, stats *Stats) {
 }
 
 // value is the value of a kept entry, borrowed until begin.
-func (g *group) value(e keptEntry) []byte { return g.bytes[e.start:e.end:e.end] }
+func (g *group) value(e keptEntry) []byte { return e.value(g.bytes) }
+
+func (e keptEntry) value(bytes []byte) []byte { return bytes[e.start:e.end:e.end] }
 
 func (g *group) begin(userKey []byte) {
 	g.userKey = append(g.userKey[:0], userKey...)
-	g.kept, g.bytes, g.operands = g.kept[:0], g.bytes[:0], g.operands[:0]
+	g.forget()
 	g.stripe, g.started = len(g.snapshots), false
 	g.filtering.begin(g)
 }
+
+// forget drops what was to be kept of the key.
+func (g *group) forget() { g.kept, g.bytes, g.operands = g.kept[:0], g.bytes[:g.base], g.operands[:0] }
 
 // stripeOf returns the index of the oldest snapshot that sees seq, len(snapshots)
 // if none does.

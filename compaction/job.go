@@ -79,6 +79,11 @@ type Job struct {
 	// file is at hand.
 	NewOutput func() (Output, error)
 
+	// Beside, if not nil, calls f in a goroutine of its own, and wait returns once f has. Then that goroutine builds
+	// the outputs, while the one of Run merges, unless there is little to do: NewOutput, the Writers and NewMarker are
+	// called there.
+	Beside func(f func()) (wait func())
+
 	// What the metadata of every output records.
 	EpochNumber        uint64
 	OldestAncestorTime uint64 // unix seconds
@@ -174,6 +179,10 @@ func Run(ctx context.Context, job *Job) (*Result, error) {
 		guard = func(f func() error) error { return f() }
 	}
 	err := guard(r.run)
+	if serr := r.hand.stop(); err == nil {
+		err = serr
+	}
+	r.res.Stats.Add(&r.out.stats)
 	if err != nil {
 		r.out.abandon()
 	}
@@ -192,13 +201,16 @@ type run struct {
 	m   iterator.Merging
 	key group
 	out outputs
+
+	blobs blobBalance // of what comes in; out has its own
+	hand  handing
 }
 
 func (r *run) run() error {
 	job := r.job
 	its := make([]table.Iterator, len(job.Sources))
 	for i, s := range job.Sources {
-		its[i] = &checked{Source: s, order: job.Order}
+		its[i] = s.Iter
 	}
 	r.m.Init(job.Order, its)
 
@@ -206,6 +218,7 @@ func (r *run) run() error {
 	r.res.Stats.InputTombstones = uint64(len(job.Tombstones))
 	r.key.init(job, list, &r.res.Stats)
 	r.out.init(job, keptTombstones(job, list), r.res)
+	r.hand.beside, r.hand.out = job.Beside, &r.out
 
 	if job.Lower != nil {
 		r.m.SeekGE(job.Lower, keys.Pack(keys.MaxSeq, keys.KindSeek))
@@ -226,19 +239,28 @@ func (r *run) run() error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
+	if err := r.hand.finish(&r.key); err != nil {
+		return err
+	}
 	if err := r.out.finishLast(); err != nil {
 		return err
 	}
-	r.res.BlobGarbage = r.out.blobs.garbage()
+	r.blobs.add(&r.out.blobs)
+	r.res.BlobGarbage = r.blobs.garbage()
 	return nil
 }
 
-// nextKey takes all entries of the next user key and writes what is left of them.
+// nextKey takes all entries of the next user key and writes what is left of them. What a compaction wrote cannot be
+// undone, so it does not trust its inputs: their entries must be in order, and of kinds that a table may hold. An
+// entry out of order in its source comes at once out of the merge, which checks all sources with one comparison.
 func (r *run) nextKey() error {
 	g, stats := &r.key, &r.res.Stats
 	g.begin(r.m.UserKey())
 	for {
-		value := r.m.Value()
+		trailer, value := r.m.Trailer(), r.m.Value()
+		if !keys.KindOf(trailer).ValidInTable() {
+			return keys.Corruptf(r.source(), -1, "expected a kind of entry that a table holds, found %s", entryText(g.userKey, trailer))
+		}
 		stats.InputEntries++
 		stats.InputBytes += uint64(len(g.userKey) + keys.TrailerLen + len(value))
 		if stats.InputEntries%cancelInterval == 0 {
@@ -246,13 +268,21 @@ func (r *run) nextKey() error {
 				return err
 			}
 		}
-		if keys.KindOf(r.m.Trailer()) == keys.KindBlobIndex {
-			r.out.blobs.in(g.userKey, value)
+		if keys.KindOf(trailer) == keys.KindBlobIndex {
+			r.blobs.in(g.userKey, value)
 		}
-		if err := g.add(r.m.Trailer(), value); err != nil {
+		if err := g.add(trailer, value); err != nil {
 			return err
 		}
-		if !r.m.Next() || string(r.m.UserKey()) != string(g.userKey) {
+		from := r.m.SourceIndex()
+		if !r.m.Next() {
+			break
+		}
+		same, err := r.inOrder(trailer, from)
+		if err != nil {
+			return err
+		}
+		if !same {
 			break
 		}
 	}
@@ -263,15 +293,35 @@ func (r *run) nextKey() error {
 		return err
 	}
 	if len(g.kept) > 0 {
-		if err := r.out.add(g); err != nil {
+		if err := r.hand.add(g); err != nil {
 			return err
 		}
 	}
 	if to := g.filtering.seek(len(r.job.Snapshots)); to != nil {
-		r.m.SeekGE(to, keys.Pack(keys.MaxSeq, keys.KindSeek))
+		if r.m.SeekGE(to, keys.Pack(keys.MaxSeq, keys.KindSeek)) {
+			_, err := r.inOrder(0, -1)
+			return err
+		}
 	}
 	return nil
 }
+
+// inOrder says whether the entry that the merge came to has the user key of the group, whose last entry had
+// that trailer and came from that source. An error says that it should have come before.
+func (r *run) inOrder(trailer uint64, from int) (same bool, err error) {
+	g, key, next := &r.key, r.m.UserKey(), r.m.Trailer()
+	c := r.job.Order.Compare(g.userKey, key)
+	if c < 0 {
+		return false, nil
+	}
+	if c > 0 || next > trailer || next == trailer && r.m.SourceIndex() == from {
+		return false, keys.Corruptf(r.source(), -1, "expected entries in order, found %s after %s", entryText(key, next), entryText(g.userKey, trailer))
+	}
+	return true, nil
+}
+
+// source names what the current entry comes from.
+func (r *run) source() string { return r.job.Sources[r.m.SourceIndex()].Name() }
 
 func entryText(userKey []byte, trailer uint64) string {
 	return fmt.Sprintf("%q#%d,%v", userKey, keys.Seq(trailer), keys.KindOf(trailer))

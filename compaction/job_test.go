@@ -38,9 +38,12 @@ func jobOf(tables *fakeTables, runs ...itertest.Run) (*compaction.Job, []*iterte
 	return job, its
 }
 
-func TestACancelledJobStops(t *testing.T) {
+func TestACancelledJobStops(t *testing.T) { bothWays(t, aCancelledJobStops) }
+
+func aCancelledJobStops(t *testing.T, beside func(func()) func()) {
 	tables := newFakeTables(keys.Order{})
 	job, its := jobOf(tables, puts(0, 5000, 1, 9))
+	job.Beside = beside
 	ctx, cancel := context.WithCancel(context.Background())
 	first := job.NewOutput
 	job.NewOutput = func() (compaction.Output, error) {
@@ -56,16 +59,22 @@ func TestACancelledJobStops(t *testing.T) {
 	}
 	// Short jobs notice at their end.
 	job, _ = jobOf(tables, puts(0, 5, 1, 9))
+	job.Beside = beside
 	if _, err := compaction.Run(ctx, job); !errors.Is(err, context.Canceled) {
 		t.Errorf("a short job gives %v", err)
 	}
 }
 
 func TestEveryFailureOfAnOutputAbandonsIt(t *testing.T) {
+	bothWays(t, everyFailureOfAnOutputAbandonsIt)
+}
+
+func everyFailureOfAnOutputAbandonsIt(t *testing.T, beside func(func()) func()) {
 	for n := 1; n <= 10; n++ {
 		tables := newFakeTables(keys.Order{})
 		tables.failAt = n
 		job, its := jobOf(tables, puts(0, 10, 2, 9), puts(1, 5, 2, 8))
+		job.Beside = beside
 		job.TargetFileSize = 50
 		res, err := compaction.Run(context.Background(), job)
 		if !errors.Is(err, errInjected) || tables.abandoned != 1 || len(res.Created) == 0 {
@@ -79,16 +88,20 @@ func TestEveryFailureOfAnOutputAbandonsIt(t *testing.T) {
 	}
 	tables := newFakeTables(keys.Order{})
 	job, _ := jobOf(tables, puts(0, 3, 1, 9))
+	job.Beside = beside
 	job.NewOutput = func() (compaction.Output, error) { return compaction.Output{}, errInjected }
 	if _, err := compaction.Run(context.Background(), job); !errors.Is(err, errInjected) {
 		t.Errorf("an output that does not start gives %v", err)
 	}
 }
 
-func TestEveryFailureOfAnInputEndsTheJob(t *testing.T) {
+func TestEveryFailureOfAnInputEndsTheJob(t *testing.T) { bothWays(t, everyFailureOfAnInputEndsTheJob) }
+
+func everyFailureOfAnInputEndsTheJob(t *testing.T, beside func(func()) func()) {
 	for n := 1; n <= 11; n++ {
 		tables := newFakeTables(keys.Order{})
 		job, its := jobOf(tables, puts(0, 10, 2, 9), puts(1, 10, 2, 8))
+		job.Beside = beside
 		its[1].FailAt, its[1].Failed = n, errInjected
 		if _, err := compaction.Run(context.Background(), job); !errors.Is(err, errInjected) {
 			t.Errorf("call %d fails: %v", n, err)
@@ -107,8 +120,13 @@ func TestDamagedEntitiesEndTheJob(t *testing.T) {
 }
 
 func TestAnOutputEndsWhenItOverlapsTooManyGrandparents(t *testing.T) {
+	bothWays(t, anOutputEndsWhenItOverlapsTooManyGrandparents)
+}
+
+func anOutputEndsWhenItOverlapsTooManyGrandparents(t *testing.T, beside func(func()) func()) {
 	tables := newFakeTables(keys.Order{})
 	job, _ := jobOf(tables, puts(0, 100, 1, 9))
+	job.Beside = beside
 	for i := range 10 {
 		job.Grandparents = append(job.Grandparents, &manifest.FileMetadata{Number: uint64(i), Size: 1e6,
 			SmallestKey: fmt.Appendf(nil, "%06d", i*10), LargestKey: fmt.Appendf(nil, "%06d", i*10+8)})
@@ -122,9 +140,12 @@ func TestAnOutputEndsWhenItOverlapsTooManyGrandparents(t *testing.T) {
 	must(t, checkFiles(keys.Order{}, res.Files, tables))
 }
 
-func TestMetadataOfOutputs(t *testing.T) {
+func TestMetadataOfOutputs(t *testing.T) { bothWays(t, metadataOfOutputs) }
+
+func metadataOfOutputs(t *testing.T, beside func(func()) func()) {
 	tables := newFakeTables(keys.Order{})
 	job, _ := jobOf(tables, puts(0, 2, 1, 9))
+	job.Beside = beside
 	job.Tombstones = []table.Tombstone{{Start: []byte("b"), End: []byte("c"), Seq: 5}}
 	job.OldestAncestorTime, job.FileCreationTime = 11, 12
 	start := job.NewOutput

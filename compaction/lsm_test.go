@@ -162,6 +162,9 @@ func (tr *tree) run(job *compaction.Job) ([]*manifest.FileMetadata, error) {
 	if job.OldestAncestorTime == 0 {
 		job.OldestAncestorTime = tr.now
 	}
+	if tr.tables.next%2 == 0 {
+		job.Beside = beside
+	}
 	res, err := compaction.Run(context.Background(), job)
 	return res.Files, err
 }
@@ -355,7 +358,7 @@ func (tr *tree) compact(c *compaction.Choice, v *manifest.Version) error {
 		StretchFileSize: int64(c.StretchFileSize), AlignOutputs: c.AlignOutputs, SplitKey: c.SplitKey,
 		Grandparents: c.Grandparents, MaxGrandparentOverlap: c.MaxGrandparentOverlap, EpochNumber: manifest.MinEpoch(c.Files())}
 	open := func(f *manifest.FileMetadata) (table.Iterator, error) {
-		return itertest.New(order, tr.tables.files[f.Number].entries), nil
+		return itertest.New(order, tr.tables.written(f.Number)), nil
 	}
 	for _, in := range c.Inputs {
 		if in.Level > 0 {

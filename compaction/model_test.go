@@ -102,6 +102,9 @@ func compactOnce(t *testing.T, seed uint64) bool {
 	if rng.IntN(4) == 0 {
 		job.MaxFileSize = int64(20 + rng.IntN(400))
 	}
+	if rng.IntN(2) == 0 {
+		job.Beside = beside
+	}
 	inputs := func() {
 		job.Sources = nil
 		for i, r := range runs[from:to] {

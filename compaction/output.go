@@ -16,8 +16,9 @@ const entryOverhead = 32
 type outputs struct {
 	lastKey []byte // only with the tag flatrock_invariants
 	job     *Job
-	res     *Result
-	spans   []span // range tombstones not written yet, in order
+	res     *Result // only Files and Created
+	stats   Stats   // of what goes out
+	spans   []span  // range tombstones not written yet, in order
 
 	open    bool
 	current Output
@@ -38,18 +39,18 @@ func (o *outputs) init(job *Job, spans []span, res *Result) {
 	o.aged.files = job.Aged
 }
 
-// add writes the kept entries of one user key, ending the current file first if
+// add writes the kept entries of one user key, whose values are spans of bytes, ending the current file first if
 // it is large enough.
-func (o *outputs) add(g *group) error {
-	cut := o.bounds.pass(g.userKey, o.size())
-	if o.aged.pass(o.job.Order, g.userKey) {
+func (o *outputs) add(userKey []byte, kept []keptEntry, bytes []byte) error {
+	cut := o.bounds.pass(userKey, o.size())
+	if o.aged.pass(o.job.Order, userKey) {
 		cut = true
 	}
-	if o.job.SplitKey != nil && !o.split && o.job.Order.Compare(g.userKey, o.job.SplitKey) >= 0 {
+	if o.job.SplitKey != nil && !o.split && o.job.Order.Compare(userKey, o.job.SplitKey) >= 0 {
 		o.split, cut = true, true
 	}
-	if o.open && o.entries > 0 && (cut || o.full(g)) {
-		if err := o.finish(g.userKey); err != nil {
+	if o.open && o.entries > 0 && (cut || o.full(userKey, kept)) {
+		if err := o.finish(userKey); err != nil {
 			return err
 		}
 	}
@@ -57,32 +58,33 @@ func (o *outputs) add(g *group) error {
 		return err
 	}
 	if invariant.Enabled {
-		invariant.Check(o.entries == 0 || o.job.Order.Compare(o.lastKey, g.userKey) < 0, "an output has key %q after %q", g.userKey, o.lastKey)
-		o.lastKey = append(o.lastKey[:0], g.userKey...)
-		for i := 1; i < len(g.kept); i++ {
-			invariant.Check(g.kept[i].trailer < g.kept[i-1].trailer, "key %q: %s is written after %s", g.userKey, entryText(g.userKey, g.kept[i].trailer), entryText(g.userKey, g.kept[i-1].trailer))
+		invariant.Check(o.entries == 0 || o.job.Order.Compare(o.lastKey, userKey) < 0, "an output has key %q after %q", userKey, o.lastKey)
+		o.lastKey = append(o.lastKey[:0], userKey...)
+		for i := 1; i < len(kept); i++ {
+			invariant.Check(kept[i].trailer < kept[i-1].trailer, "key %q: %s is written after %s", userKey, entryText(userKey, kept[i].trailer), entryText(userKey, kept[i-1].trailer))
 		}
 	}
-	for _, e := range g.kept {
-		if err := o.current.Writer.Add(g.userKey, e.trailer, g.value(e)); err != nil {
+	for _, e := range kept {
+		value := e.value(bytes)
+		if err := o.current.Writer.Add(userKey, e.trailer, value); err != nil {
 			return err
 		}
 		if keys.KindOf(e.trailer) == keys.KindBlobIndex {
-			if file := o.blobs.out(g.userKey, g.value(e)); file != 0 && (o.oldestBlob == 0 || file < o.oldestBlob) {
+			if file := o.blobs.out(userKey, value); file != 0 && (o.oldestBlob == 0 || file < o.oldestBlob) {
 				o.oldestBlob = file
 			}
 		}
-		o.res.Stats.OutputEntries++
+		o.stats.OutputEntries++
 		if o.marker != nil {
 			o.marker.Add(keys.KindOf(e.trailer), o.current.Writer.EstimatedSize())
 		}
 	}
-	o.entries += len(g.kept)
+	o.entries += len(kept)
 	return nil
 }
 
-// full reports whether the current output should not take g as well.
-func (o *outputs) full(g *group) bool {
+// full reports whether the current output should not take these entries as well.
+func (o *outputs) full(userKey []byte, kept []keptEntry) bool {
 	target, limit := max(o.job.TargetFileSize, o.job.StretchFileSize), o.job.MaxFileSize
 	if target <= 0 && limit <= 0 {
 		return false
@@ -95,8 +97,8 @@ func (o *outputs) full(g *group) bool {
 		return false
 	}
 	need := int64(0)
-	for _, e := range g.kept {
-		need += int64(len(g.userKey) + keys.TrailerLen + e.end - e.start + entryOverhead)
+	for _, e := range kept {
+		need += e.size(userKey)
 	}
 	return size+need > limit
 }
@@ -141,7 +143,7 @@ func (o *outputs) finish(next []byte) error {
 		return err
 	}
 	killpoint.Here("table closed")
-	o.res.Stats.OutputBytes += uint64(summary.Size)
+	o.stats.OutputBytes += uint64(summary.Size)
 	o.res.Files = append(o.res.Files, o.metadata(&summary))
 	return nil
 }
@@ -163,7 +165,7 @@ func (o *outputs) writeSpans(next []byte) error {
 			if err := o.current.Writer.AddTombstone(table.Tombstone{Start: s.start, End: end, Seq: seq}); err != nil {
 				return err
 			}
-			o.res.Stats.OutputTombstones++
+			o.stats.OutputTombstones++
 		}
 		if cut {
 			s.start = next

@@ -104,6 +104,17 @@ func (f *memoryFile) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
+// Borrow returns [off, off+n) of a file that MapMemory made as a view of its mapping, valid until the file is closed; nil
+// for other files. Reading it can fault, if the file becomes shorter: the caller has a Guard.
+func Borrow(f File, off, n int64) []byte {
+	m, ok := f.(*memoryFile)
+	if !ok || off < 0 || n <= 0 || off >= int64(len(m.data)) || n > int64(len(m.data))-off {
+		return nil
+	}
+	m.populateAll(int(off), int(off+n))
+	return m.data[off : off+n : off+n]
+}
+
 // populateAll maps the steps of [off, end) that were not mapped before.
 func (f *memoryFile) populateAll(off, end int) {
 	for i := off / populateStep; i <= (end-1)/populateStep; i++ {

@@ -36,6 +36,13 @@ func (s *source) load() {
 	s.trailer = s.it.Trailer()
 }
 
+// ranked is a source in the heap with the first bytes of its key, so that most comparisons look at nothing else: the
+// sources and their keys lie far apart in memory.
+type ranked struct {
+	head uint64
+	*source
+}
+
 // Merging walks the entries of several sources as one, in internal key order. Of
 // equal internal keys the one from the earlier source comes first. It implements
 // table.Iterator.
@@ -51,9 +58,9 @@ type Merging struct {
 	order    keys.Order
 	bytewise bool
 	dir      direction
-	heap     []*source // sources that stand on an entry; heap[0] is the current one
-	sources  []source  // newest first
-	rival    int       // index in heap of the better child of heap[0]; 0 if not known
+	heap     []ranked // sources that stand on an entry; heap[0] is the current one
+	sources  []source // newest first
+	rival    int      // index in heap of the better child of heap[0]; 0 if not known
 	err      error
 
 	prefixer  Prefixer
@@ -135,13 +142,21 @@ func (m *Merging) add(s *source, ok bool) bool {
 	s.absent = false
 	if ok {
 		s.load()
-		m.heap = append(m.heap, s)
+		m.heap = append(m.heap, m.rank(s))
 		return true
 	}
 	if err := s.it.Err(); err != nil {
 		return m.fail(err)
 	}
 	return true
+}
+
+// rank puts the first bytes of the key that s has loaded beside it; zero where the order is another one.
+func (m *Merging) rank(s *source) ranked {
+	if m.bytewise {
+		return ranked{keys.Head(s.key), s}
+	}
+	return ranked{0, s}
 }
 
 func (m *Merging) fail(err error) bool {
@@ -243,11 +258,12 @@ func (m *Merging) Next() bool {
 	if m.dir != forward {
 		return m.turn(forward)
 	}
-	s := m.heap[0]
+	s := m.heap[0].source
 	if !s.it.Next() {
 		return m.pop(s)
 	}
 	s.load()
+	m.heap[0] = m.rank(s)
 	if len(m.heap) > 1 {
 		m.siftTop()
 	}
@@ -262,11 +278,12 @@ func (m *Merging) Prev() bool {
 	if m.dir != backward {
 		return m.turn(backward)
 	}
-	s := m.heap[0]
+	s := m.heap[0].source
 	if !s.it.Prev() {
 		return m.pop(s)
 	}
 	s.load()
+	m.heap[0] = m.rank(s)
 	if len(m.heap) > 1 {
 		m.siftTop()
 	}
@@ -294,7 +311,7 @@ func (m *Merging) pop(s *source) bool {
 // turn changes the direction and takes one step. The other sources are seeked
 // rather than stepped, since they may be absent, at an end, or skipped ahead.
 func (m *Merging) turn(d direction) bool {
-	cur := m.heap[0]
+	cur := m.heap[0].source
 	m.heap = m.heap[:0]
 	m.dir, m.absent = d, 0
 	for i := range m.sources {
@@ -373,7 +390,7 @@ func (m *Merging) skip(index int, userKey []byte, move func(*source) (ok, stays 
 	n := 0
 	for _, s := range m.heap {
 		if s.index >= index {
-			ok, stays := move(s)
+			ok, stays := move(s.source)
 			if !ok {
 				if err := s.it.Err(); err != nil {
 					return m.fail(err)
@@ -382,6 +399,7 @@ func (m *Merging) skip(index int, userKey []byte, move func(*source) (ok, stays 
 			}
 			if !stays {
 				s.load()
+				s = m.rank(s.source)
 			}
 		}
 		m.heap[n] = s
@@ -396,7 +414,15 @@ func (m *Merging) skip(index int, userKey []byte, move func(*source) (ok, stays 
 }
 
 // before reports whether a comes ahead of b in the current direction.
-func (m *Merging) before(a, b *source) bool {
+func (m *Merging) before(a, b *ranked) bool {
+	if a.head != b.head {
+		return (a.head < b.head) == (m.dir == forward)
+	}
+	return m.beforeAll(a.source, b.source)
+}
+
+// beforeAll is before by the whole keys.
+func (m *Merging) beforeAll(a, b *source) bool {
 	var c int
 	if m.bytewise {
 		c = bytes.Compare(a.key, b.key)
@@ -425,12 +451,12 @@ func (m *Merging) siftTop() {
 	h := m.heap
 	if m.rival == 0 {
 		m.rival = 1
-		if len(h) > 2 && m.before(h[2], h[1]) {
+		if len(h) > 2 && m.before(&h[2], &h[1]) {
 			m.rival = 2
 		}
 	}
 	r := m.rival
-	if !m.before(h[r], h[0]) {
+	if !m.before(&h[r], &h[0]) {
 		return
 	}
 	m.rival = 0
@@ -447,10 +473,10 @@ func (m *Merging) sift(i int) {
 		if child >= len(h) {
 			break
 		}
-		if right := child + 1; right < len(h) && m.before(h[right], h[child]) {
+		if right := child + 1; right < len(h) && m.before(&h[right], &h[child]) {
 			child = right
 		}
-		if !m.before(h[child], s) {
+		if !m.before(&h[child], &s) {
 			break
 		}
 		h[i] = h[child]

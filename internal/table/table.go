@@ -125,6 +125,9 @@ type IterOptions struct {
 	// Pace, if not nil, is called before n bytes are read ahead, and may take its time. It needs a
 	// ReadaheadSize.
 	Pace func(n int)
+	// Guarded says that whoever uses the iterator has a mmapfs.Guard meanwhile: what lies in memory anyway may be read in
+	// place.
+	Guarded bool
 	// Caller is on whose behalf blocks are read, for traces.
 	Caller Caller
 }
