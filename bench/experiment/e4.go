@@ -13,8 +13,9 @@ import (
 
 // E4: read while writing (RocksDB's, 2013). A database of a billion values of 800 bytes, filled
 // by fillrandom, of which the first 10,000 keys or all are read by 1, 8, 16 and 32 threads beside
-// a writer of 10,000 operations a second, with statistics and histograms. With another -num the
-// block cache of the runs over all keys shrinks in proportion; that of the hot keys is as published.
+// a writer of 10,000 operations a second, with statistics and histograms. The command line as it stands has a block cache
+// of 16 GiB, which holds all of a database that fits in the memory of one machine. So all keys are read twice: with
+// that cache, and with one that is as small beside the data as the published one was.
 
 const (
 	e4Keys     = 1_000_000_000
@@ -31,10 +32,17 @@ const e4Common = `--disable_seek_compaction=1 --mmap_read=0 --statistics=1 --his
 	--compression_ratio=0.50 --write_buffer_size=67108864 --target_file_size_base=67108864 --max_write_buffer_number=3
 	--max_background_compactions=8 --level0_file_num_compaction_trigger=8 --level0_slowdown_writes_trigger=17
 	--level0_stop_writes_trigger=24 --num_levels=6 --delete_obsolete_files_period_micros=5000000 --min_level_to_compress=3
-	--stats_per_interval=1 --disable_auto_compactions=0 --source_compaction_factor=1 --seed=1365556909
+	--stats_per_interval=1 --disable_auto_compactions=0 --source_compaction_factor=1
 	--rate_limit=2 --mmap_write=0 --max_bytes_for_level_base=536870912 --max_bytes_for_level_multiplier=8`
 
 var e4Threads = []int{1, 8, 16, 32} // as published
+
+// e4Ranges are what is read, and with which cache.
+var e4Ranges = [...]struct{ name, about string }{
+	{"hot keys", fmt.Sprintf("the first %d keys", e4Hot)},
+	{"all keys, cache as published", "all keys, with the published block cache, 16 GiB"},
+	{"all keys", "all keys, with a block cache in proportion (published: a billion)"},
+}
 
 // e4Readers are those, and as many readers as the machine has CPUs, which are not to do more.
 func e4Readers() []int {
@@ -42,19 +50,18 @@ func e4Readers() []int {
 	return slices.Compact(all)
 }
 
-// e4Metrics are the lines of the table, each with the published numbers: of the hot keys, then
-// of all, none where there are none.
+// e4Metrics are the lines of the table, each with the published numbers by range, none where there are none.
 var e4Metrics = [...]struct {
 	name      string
 	digits    int
-	published [2][]float64
+	published [len(e4Ranges)][]float64
 }{
-	{"ops/s", 0, [2][]float64{{437230, 523286, 437207, 444108}, {14338, 36234, 48749, 56384}}},
-	{"µs/op", 3, [2][]float64{{4.574, 17.198, 38.882, 74.306}, nil}},
-	{"DB_GET p99 µs", 2, [2][]float64{{7.28, 31.65, 75.32, 328.51}, {314.69, 448.56, 591.98, 2524.82}}},
-	{"DB_WRITE p99 µs", 2, [2][]float64{{17.36, 47.24, 98.15, 533.74}, {15.81, 22.51, 29.19, 40.45}}},
-	{"stalls s", 3, [2][]float64{{10.381, 0, 0, 0}, nil}},
-	{"writes/s", 0, [2][]float64{}},
+	{"ops/s", 0, [len(e4Ranges)][]float64{{437230, 523286, 437207, 444108}, nil, {14338, 36234, 48749, 56384}}},
+	{"µs/op", 3, [len(e4Ranges)][]float64{{4.574, 17.198, 38.882, 74.306}}},
+	{"DB_GET p99 µs", 2, [len(e4Ranges)][]float64{{7.28, 31.65, 75.32, 328.51}, nil, {314.69, 448.56, 591.98, 2524.82}}},
+	{"DB_WRITE p99 µs", 2, [len(e4Ranges)][]float64{{17.36, 47.24, 98.15, 533.74}, nil, {15.81, 22.51, 29.19, 40.45}}},
+	{"stalls s", 3, [len(e4Ranges)][]float64{{10.381, 0, 0, 0}}},
+	{"writes/s", 0, [len(e4Ranges)][]float64{}},
 }
 
 // e4Sample is what a run measured, in the order of e4Metrics.
@@ -75,24 +82,26 @@ func runE4(l *lab) error {
 	}
 	// By engine, range and threads.
 	readers := e4Readers()
-	samples := make([][2][][]e4Sample, len(engines))
+	samples := make([][len(e4Ranges)][][]e4Sample, len(engines))
 	for e := range samples {
-		samples[e] = [2][][]e4Sample{make([][]e4Sample, len(readers)), make([][]e4Sample, len(readers))}
+		for i := range e4Ranges {
+			samples[e][i] = make([][]e4Sample, len(readers))
+		}
 	}
 	written := make([]e4Written, len(engines))
-	err := l.turns(2*len(readers)*len(engines), func(i int) error {
+	err := l.turns(len(e4Ranges)*len(readers)*len(engines), func(i int) error {
 		e, row := i%len(engines), i/len(engines)
-		all, t := row/len(readers), row%len(readers)
-		s, keys, err := l.e4Measure(engines[e], all, readers[t], &written[e])
+		which, t := row/len(readers), row%len(readers)
+		s, keys, err := l.e4Measure(engines[e], which, readers[t], &written[e])
 		if err != nil {
 			return fmt.Errorf("%s, %d of %d keys, %d threads: %w", engines[e].name, keys, l.num, readers[t], err)
 		}
-		samples[e][all][t] = append(samples[e][all][t], s)
+		samples[e][which][t] = append(samples[e][which][t], s)
 		for _, x := range []struct {
 			metric string
 			of     int // e4Metrics
 		}{{"throughput", 0}, {"p99", 2}, {"writer", 5}} {
-			l.add(engines[e].rocks, []string{"hot keys", "all keys"}[all], "E4 readwhilewriting",
+			l.add(engines[e].rocks, e4Ranges[which].name, "E4 readwhilewriting",
 				fmt.Sprintf("point reads beside %d writes a second, with statistics and histograms; of %d keys, or of all", e4Writes, e4Hot), x.metric, readers[t], s[x.of])
 		}
 		return nil
@@ -105,13 +114,19 @@ func runE4(l *lab) error {
 }
 
 func (l *lab) fillE4(e engine) error {
-	// With a seed of its own: readers with that of e4Common would in time draw what was written, and find it all.
 	_, err := l.run(e, e4Common, nil, "--benchmarks=fillrandom,waitforcompaction", "--threads=1", "--cache_size=8388608", "--seed=1", fmt.Sprintf("--num=%d", l.num))
 	return err
 }
 
-// e4Written are the writes since the fill, to the hot keys and to the others.
-type e4Written struct{ hot, others float64 }
+// e4Written are the runs since the fill, and what they wrote to the hot keys and to the others.
+type e4Written struct {
+	runs        int
+	hot, others float64
+}
+
+// e4Seed is the published one. Each run has another: with the same one its readers would draw what the writers of those
+// before have written, and find it.
+const e4Seed = 1365556909
 
 func (w *e4Written) add(n float64, keys int64) {
 	hot := n * e4Hot / float64(keys)
@@ -132,12 +147,17 @@ func (w *e4Written) share(keys, num int64) float64 {
 }
 
 // e4Measure is one run.
-func (l *lab) e4Measure(e engine, all, threads int, written *e4Written) (s e4Sample, keys int64, err error) {
-	keys = []int64{e4Hot, l.num}[all]
-	cache := []int64{e4Cache, max(e4Cache*(l.num/1000)/(e4Keys/1000), 8<<20)}[all]
+func (l *lab) e4Measure(e engine, which, threads int, written *e4Written) (s e4Sample, keys int64, err error) {
+	keys = [...]int64{e4Hot, l.num, l.num}[which]
+	cache := [...]int64{e4Cache, e4Cache, max(e4Cache*(l.num/1000)/(e4Keys/1000), 8<<20)}[which]
+	written.runs++
+	benchmarks := "readwhilewriting"
+	if which == 1 { // in a database that has been read for some time
+		benchmarks = "readtocache,readwhilewriting"
+	}
 	r, lines, err := l.measure(e, "readwhilewriting", e4Common, []string{fmt.Sprintf("--benchmark_write_rate_limit=%d", e4Writes*(16+800))},
-		"--benchmarks=readwhilewriting", "--use_existing_db=1", fmt.Sprintf("--num=%d", keys), fmt.Sprintf("--threads=%d", threads), fmt.Sprintf("--cache_size=%d", cache),
-		fmt.Sprintf("--writes_per_second=%d", e4Writes), fmt.Sprintf("--duration=%d", max(int(l.duration.Seconds()), 1)))
+		"--benchmarks="+benchmarks, "--use_existing_db=1", fmt.Sprintf("--num=%d", keys), fmt.Sprintf("--threads=%d", threads), fmt.Sprintf("--cache_size=%d", cache),
+		fmt.Sprintf("--seed=%d", e4Seed+1000*written.runs), fmt.Sprintf("--writes_per_second=%d", e4Writes), fmt.Sprintf("--duration=%d", max(int(l.duration.Seconds()), 1)))
 	if err != nil {
 		return s, keys, err
 	}
@@ -163,11 +183,11 @@ func (l *lab) e4Measure(e engine, all, threads int, written *e4Written) (s e4Sam
 	return e4Sample{r.OpsPerSecond, r.Micros, get, write, stall / 1e6, wrote / r.Seconds}, keys, err
 }
 
-func (l *lab) printE4(engines []engine, readers []int, samples [][2][][]e4Sample) {
+func (l *lab) printE4(engines []engine, readers []int, samples [][len(e4Ranges)][][]e4Sample) {
 	fmt.Fprintf(l.out, "E4: %d values of 800 bytes, not compressed (published: %d on 24 cores); readwhilewriting for %v beside %d writes a second,\nmedians of %d alternating runs\n",
 		l.num, e4Keys, l.duration, e4Writes, l.rounds)
-	for all, over := range []string{fmt.Sprintf("the first %d keys", e4Hot), "all keys (published: a billion)"} {
-		fmt.Fprintf(l.out, "\nOver %s\n%-16s %-18s", over, "", "readers")
+	for which, over := range e4Ranges {
+		fmt.Fprintf(l.out, "\nOver %s\n%-16s %-18s", over.about, "", "readers")
 		for _, t := range readers {
 			fmt.Fprintf(l.out, " %10d", t)
 		}
@@ -175,7 +195,7 @@ func (l *lab) printE4(engines []engine, readers []int, samples [][2][][]e4Sample
 		for m, metric := range e4Metrics {
 			value := func(e, t int) float64 {
 				var v []float64
-				for _, s := range samples[e][all][t] {
+				for _, s := range samples[e][which][t] {
 					v = append(v, s[m])
 				}
 				return report.Median(v)
@@ -190,7 +210,7 @@ func (l *lab) printE4(engines []engine, readers []int, samples [][2][][]e4Sample
 				label = ""
 			}
 			number := func(v float64) string { return strconv.FormatFloat(v, 'f', metric.digits, 64) }
-			if p := metric.published[all]; p != nil {
+			if p := metric.published[which]; p != nil {
 				line("published", func(t int) string {
 					if i := slices.Index(e4Threads, readers[t]); i >= 0 {
 						return number(p[i])
