@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/flatrock-db/flatrock/internal/keys"
@@ -21,6 +22,17 @@ type batch struct {
 	bytes  []byte
 	kept   []keptEntry
 	groups []keptGroup
+}
+
+// batches are spare ones, of Runs that have ended: what they have grown to is kept.
+var batches = sync.Pool{New: func() any { return &batch{groups: make([]keptGroup, 0, 64)} }}
+
+// recycle keeps a batch, unless one large value has made it large.
+func recycle(b batch) {
+	if cap(b.bytes) <= 4*batchBytes {
+		b.bytes, b.kept, b.groups = b.bytes[:0], b.kept[:0], b.groups[:0]
+		batches.Put(&b)
+	}
 }
 
 // keptGroup is a user key as a span of batch.bytes, and where its entries end in batch.kept.
@@ -44,6 +56,9 @@ func (h *handing) add(g *group) error {
 	if h.beside == nil {
 		return h.out.add(g.userKey, g.kept, g.bytes)
 	}
+	if h.now.groups == nil {
+		h.begin(g)
+	}
 	h.now.kept = append(h.now.kept, g.kept...)
 	start := len(g.bytes)
 	g.bytes = append(g.bytes, g.userKey...)
@@ -65,10 +80,16 @@ func (h *handing) add(g *group) error {
 	return nil
 }
 
+// begin takes a batch that has grown before for the first keys; what g keeps of the first moves there.
+func (h *handing) begin(g *group) {
+	h.now = *batches.Get().(*batch)
+	g.bytes = append(h.now.bytes, g.bytes...)
+}
+
 func (h *handing) start() {
 	h.queue, h.spare = make(chan batch, spareBatches), make(chan batch, spareBatches)
 	for range spareBatches - 1 {
-		h.spare <- batch{}
+		h.spare <- *batches.Get().(*batch)
 	}
 	h.wait = h.beside(func() {
 		for b := range h.queue {
@@ -89,6 +110,9 @@ func (h *handing) stop() error {
 		close(h.queue)
 		h.wait()
 		h.queue = nil
+		for len(h.spare) > 0 {
+			recycle(<-h.spare)
+		}
 	}
 	return h.err
 }
@@ -99,7 +123,12 @@ func (h *handing) finish(g *group) error {
 		return err
 	}
 	h.now.bytes = g.bytes
-	return h.out.take(&h.now)
+	err := h.out.take(&h.now)
+	if h.now.groups != nil {
+		recycle(h.now)
+		h.now, g.bytes, g.base = batch{}, nil, 0
+	}
+	return err
 }
 
 // take adds the groups of a batch.

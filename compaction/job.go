@@ -236,10 +236,10 @@ func (r *run) run() error {
 	if err := r.m.Err(); err != nil {
 		return err
 	}
-	if err := r.ctx.Err(); err != nil {
+	if err := r.hand.finish(&r.key); err != nil {
 		return err
 	}
-	if err := r.hand.finish(&r.key); err != nil {
+	if err := r.ctx.Err(); err != nil { // the outputs may have taken their time
 		return err
 	}
 	if err := r.out.finishLast(); err != nil {
