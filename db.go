@@ -72,6 +72,8 @@ type DB struct {
 	heldBack atomic.Uint64
 	closed   atomic.Bool
 	metrics  metrics
+	// entered, if not nil, is called by enterAt before it takes the sequence number: for tests.
+	entered func()
 	// scrubbing is set when the scrub of plain tables has begun.
 	scrubbing atomic.Bool
 

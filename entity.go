@@ -108,12 +108,11 @@ func (cf *ColumnFamily) MultiGetEntity(ro *ReadOptions, keys [][]byte, results [
 	} else {
 		results = append(results[:cap(results)], make([]EntityResult, n-cap(results))...)
 	}
-	s, reader, err := cf.enter()
+	s, reader, seq, err := cf.enterAt(ro)
 	if err != nil {
 		return results[:0], err
 	}
 	defer s.release(reader)
-	seq := cf.readSeq(ro)
 	for i, k := range keys {
 		results[i].Columns = results[i].Columns[:0]
 		results[i].Err = s.getEntity(s.find, ro, seq, k, &results[i].Entity)

@@ -179,6 +179,33 @@ func (cf *ColumnFamily) readSeq(ro *ReadOptions) uint64 {
 	return cf.db.visibleSeq.Load()
 }
 
+// enterAt is enter for reads that must agree with each other: of several keys, or by an iterator. It returns the sequence
+// number to read at, too, and the state has all that came up to there. To take the one and then the
+// other is not enough: between the two a file may be ingested, which the state lacks, and then a write go to the state's
+// memtable, which the number covers.
+func (cf *ColumnFamily) enterAt(ro *ReadOptions) (*readState, *reader, uint64, error) {
+	for {
+		s, reader, err := cf.enter()
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		if cf.db.entered != nil {
+			cf.db.entered()
+		}
+		if cf.db.secondary != nil { // a catch-up moves number and state together, under the lock
+			cf.db.mu.Lock()
+		}
+		seq, same := cf.readSeq(ro), cf.state.Load() == s
+		if cf.db.secondary != nil {
+			cf.db.mu.Unlock()
+		}
+		if same || ro != nil && ro.Snapshot != nil {
+			return s, reader, seq, nil
+		}
+		s.release(reader)
+	}
+}
+
 // apply puts into look what ro says about blocks.
 func (ro *ReadOptions) apply(look *keys.Lookup) {
 	if ro != nil {

@@ -185,7 +185,7 @@ func (b *IndexedBatch) read(cf *ColumnFamily, ro *ReadOptions, f func(*overlaid)
 	if cf.db != b.db {
 		return fmt.Errorf("%w: column family %q belongs to another database", ErrInvalidArgument, cf.name)
 	}
-	s, reader, err := cf.enter()
+	s, reader, seq, err := cf.enterAt(ro)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (b *IndexedBatch) read(cf *ColumnFamily, ro *ReadOptions, f func(*overlaid)
 		old := mmapfs.Guard()
 		defer mmapfs.Unguard(old, &err)
 	}
-	return f(&overlaid{b.indexOf(cf), s, cf.readSeq(ro)})
+	return f(&overlaid{b.indexOf(cf), s, seq})
 }
 
 // Get appends the value of key, as it would be if b was committed, to dst.
@@ -298,8 +298,6 @@ func (it *iteratorState) lay(x *batchIndex) error {
 		return err
 	}
 	clear(it.levels)
-	it.overlay, it.keepSeq = x, true
-	err := it.open(it.cf, &it.ro)
-	it.keepSeq = false
-	return err
+	it.overlay = x
+	return it.open(it.cf, &it.ro)
 }

@@ -81,13 +81,14 @@ func (in *ingestion) place(haveSnapshots bool) error {
 	db := in.db
 	in.lastSeq = db.lastSeq
 	for _, f := range in.families {
+		// What runs comes first: a compaction that ends meanwhile is then in both, and not in neither.
+		db.mu.Lock()
+		running := slices.Clone(f.cf.running.Choices())
+		db.mu.Unlock()
 		s, reader, err := f.cf.enter()
 		if err != nil {
 			return err
 		}
-		db.mu.Lock()
-		running := slices.Clone(f.cf.running.Choices())
-		db.mu.Unlock()
 		p := placer{family: f, files: s.files, running: running, last: db.lastSeq}
 		v := s.files.version
 		if db.opts.AllowIngestBehind {

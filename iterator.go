@@ -52,7 +52,6 @@ type iteratorState struct {
 	seq  uint64
 	tail bool // ReadOptions.Tailing
 
-	keepSeq      bool        // open is to use seq, whatever ro says
 	overlay      *batchIndex // of an IndexedBatch; nil without one
 	lower, upper []byte      // bounds, for traces
 
@@ -79,14 +78,14 @@ func (cf *ColumnFamily) NewIterator(ro *ReadOptions) (*Iterator, error) {
 
 // begin makes it an iterator of cf; after an error it is back in the pool.
 func (it *iteratorState) begin(cf *ColumnFamily, ro *ReadOptions) error {
-	s, reader, err := cf.enter()
+	s, reader, seq, err := cf.enterAt(ro)
 	if err != nil {
 		iteratorPool.Put(it)
 		return err
 	}
 	it.order, it.overlay = cf.order, nil
 	it.cf, it.ro, it.tail = cf, *ro, ro.Tailing && ro.Snapshot == nil
-	it.state, it.reader, it.err = s, reader, nil
+	it.state, it.reader, it.seq, it.err = s, reader, seq, nil
 	it.pinned = ro.PinData
 	it.guarded = s.files.faultable
 	it.perf = ro.perf()
@@ -112,7 +111,8 @@ func tableIterOptions(ro *ReadOptions) table.IterOptions {
 	}
 }
 
-// open collects the sources, newest first.
+// open collects the sources, newest first, for reads at it.seq. The number was taken before: what it covers is in the
+// memtables by now, so that one without entries has nothing to show.
 func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	if it.guarded {
 		old := mmapfs.Guard()
@@ -121,13 +121,6 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	s := it.state
 	to := tableIterOptions(ro)
 	it.lower, it.upper = ro.LowerBound, ro.UpperBound
-	// The sequence number comes first: what it covers is in the memtables then, so
-	// that one without entries has nothing to show.
-	seq := cf.readSeq(ro)
-	if it.keepSeq {
-		seq = it.seq
-	}
-	it.seq = seq
 	it.sources, it.tombs = it.sources[:0], it.tombs[:0]
 	if x := it.overlay; x != nil {
 		it.tombs = append(it.tombs, iterator.SourceTombstones{Source: 0, Live: x.tombs, Seq: keys.MaxSeq})
@@ -181,7 +174,7 @@ func (it *iteratorState) open(cf *ColumnFamily, ro *ReadOptions) (err error) {
 	}
 	o := iterator.Options{
 		Order: cf.order,
-		Seq:   seq,
+		Seq:   it.seq,
 		Lower: ro.LowerBound, Upper: ro.UpperBound,
 		Operator:   cf.opts.MergeOperator,
 		Resolve:    cf.resolver,

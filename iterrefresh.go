@@ -63,14 +63,14 @@ func (it *iteratorState) renew(ro *ReadOptions) error {
 	if ro.Snapshot == nil && it.seq == cf.db.visibleSeq.Load() && it.state == cf.state.Load() {
 		return nil
 	}
-	s, reader, err := cf.enter()
+	s, reader, seq, err := cf.enterAt(ro)
 	if err != nil {
 		return err
 	}
 	err = it.user.Close()
 	clear(it.levels)
 	it.state.release(it.reader)
-	it.state, it.reader, it.guarded = s, reader, s.files.faultable
+	it.state, it.reader, it.seq, it.guarded = s, reader, seq, s.files.faultable
 	if err != nil {
 		return err
 	}

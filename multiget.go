@@ -38,11 +38,10 @@ func (cf *ColumnFamily) MultiGet(ro *ReadOptions, userKeys [][]byte, results []G
 	} else {
 		results = append(results[:cap(results)], make([]GetResult, n-cap(results))...)
 	}
-	s, reader, err := cf.enter()
+	s, reader, seq, err := cf.enterAt(ro)
 	if err != nil {
 		return results[:0], err
 	}
-	seq := cf.readSeq(ro)
 	if t := cf.db.queries.Load(); t != nil {
 		t.multiGet(cf.id, userKeys)
 	}

@@ -184,9 +184,9 @@ func (db *DB) catchUp() error {
 		}
 	}
 	// The number first: who sees the new files must not look for what they no longer
-	// have. The other way round a read is only a little behind.
-	db.visibleSeq.Store(s.seq)
+	// have. The other way round a read of one key is only a little behind; enterAt waits.
 	db.mu.Lock()
+	db.visibleSeq.Store(s.seq)
 	for _, f := range st.Families {
 		cf := db.byID.Load().byID[f.ID]
 		if sets[cf] == nil && fresh[cf] == nil && cf.logNumber == f.LogNumber {
@@ -260,15 +260,22 @@ func (db *DB) unsure(name string, err error) error {
 }
 
 // followFamilies makes the families that are new, and drops those that are gone.
-func (db *DB) followFamilies(st *manifest.State) error {
+func (db *DB) followFamilies(st *manifest.State) (err error) {
 	var stored storedOptions
 	families := db.ColumnFamilies()
+	var begun []*ColumnFamily
+	defer func() {
+		if err != nil {
+			for _, cf := range begun {
+				db.retire(cf)
+			}
+		}
+	}()
 	for _, f := range st.Families {
 		if db.byID.Load().byID[f.ID] != nil {
 			continue
 		}
 		if stored == nil {
-			var err error
 			if stored, err = db.loadOptions(); err != nil {
 				return err
 			}
@@ -282,7 +289,7 @@ func (db *DB) followFamilies(st *manifest.State) error {
 		if err := cf.start(f.Version, f.LogNumber); err != nil {
 			return db.unsure(f.Name, err)
 		}
-		families = append(families, cf)
+		families, begun = append(families, cf), append(begun, cf)
 	}
 	slices.SortFunc(families, func(a, b *ColumnFamily) int { return cmp.Compare(a.id, b.id) })
 	var gone []*ColumnFamily
