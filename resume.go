@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -192,6 +193,9 @@ func (db *DB) replaceLog() error {
 // cutLog ends the file of a closed log where the log ends, if closing it has not done so.
 func (db *DB) cutLog(l *logFile) error {
 	info, err := db.fs.Stat(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing of it can be replayed, or be given out
+	}
 	if err != nil || info.Size() <= l.w.Size() {
 		return err
 	}

@@ -417,3 +417,35 @@ func TestResumeThatFailsRemembersTheTornLog(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestResumeWithoutItsLog: a log that failed and is gone needs no cutting; what it held is in memory.
+func TestResumeWithoutItsLog(t *testing.T) {
+	ctx := context.Background()
+	mem := mmapfs.NewMem()
+	fault := mmapfs.NewFault(mem)
+	o := &Options{CreateIfMissing: true, WALWriteMode: WALWrite}
+	db := mustOpen(t, fault, o)
+	if err := db.Put(nil, []byte("key"), []byte("before")); err != nil {
+		t.Fatal(err)
+	}
+	log, err := db.GetCurrentWalFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fault.FailNth(1, mmapfs.OpSync, true)
+	if err := db.Put(&WriteOptions{Sync: true}, []byte("key"), []byte("failed")); !errors.Is(err, mmapfs.ErrInjected) {
+		t.Fatalf("a write whose sync fails: %v", err)
+	}
+	if err := mem.Remove(log.PathName); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Resume(ctx); err != nil {
+		t.Fatalf("Resume: %v", err)
+	}
+	if err := db.Put(nil, []byte("other"), []byte("after")); err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, mem.Kill(), o)
+	mustGet(t, again.DefaultColumnFamily(), "key", "before")
+	mustGet(t, again.DefaultColumnFamily(), "other", "after")
+}
